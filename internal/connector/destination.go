@@ -1,0 +1,40 @@
+package connector
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/pawlhq/pawl/internal/core/message"
+)
+
+// Destination makes attempts. Safe for concurrent use.
+type Destination interface {
+	// Send makes exactly one attempt to deliver m and returns once its outcome
+	// is known. It carries m.ID as the protocol's idempotency key. ctx ends at
+	// the attempt's timeout or when pawl gives it up; Send must then return
+	// promptly. A failure is a *failure.Error with every tag that fits (a
+	// timeout of ctx carries failure.Timeout, any other end of ctx
+	// failure.Cancelled with the verdict Neutral), and its text holds no secret.
+	//
+	// The Answer is what the endpoint said, where the protocol has answers; it
+	// is valid beside an error too.
+	Send(ctx context.Context, m *message.Message) (Answer, error)
+	// Close gives everything back. Sends in flight may fail. Calling it again
+	// does nothing.
+	Close() error
+}
+
+// Answer is what an endpoint said to one attempt. The zero value is a protocol
+// without answers. Body is kept only where Env.KeepAnswers asked for it.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// HealthChecker is a Destination that can be asked how it is without sending
+// it a message.
+type HealthChecker interface {
+	// Check returns nil when the endpoint is well. ctx bounds it.
+	Check(ctx context.Context) error
+}

@@ -1,0 +1,149 @@
+package connector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/message"
+)
+
+// Settings are a kind's own settings: a pointer to a struct whose fields carry
+// `yaml` and `doc` tags. A fresh one holds the kind's defaults.
+type Settings interface {
+	// Check returns every problem of the settings at once, each naming the
+	// field it is about. Checking opens nothing and looks at no network.
+	Check() []Problem
+}
+
+// Problem is one thing that is wrong with a kind's settings.
+type Problem struct {
+	// Field is the yaml path inside the settings, dots between: "auth.secret".
+	// "" is about the whole.
+	Field string
+	// Message says what is wrong and what to do.
+	Message string
+	// Warning marks a problem that does not stop a start.
+	Warning bool
+}
+
+// DestinationKind declares a kind of destination.
+type DestinationKind struct {
+	// Type is its word in the configuration: "https".
+	Type string
+	// Doc is one sentence for the reference.
+	Doc string
+	// New returns fresh settings with the kind's defaults.
+	New func() Settings
+	// Open makes a destination of checked settings. It may open files; it
+	// does not need the endpoint to be up.
+	Open func(s Settings, env Env) (Destination, error)
+	// Pipe marks a destination that stores nothing (stdout): a lint warning
+	// where dead letters go to it.
+	Pipe bool
+}
+
+// SourceKind declares a kind of source.
+type SourceKind struct {
+	Type string
+	Doc  string
+	New  func() Settings
+	// Open makes a source of checked settings. Listeners are opened here, so
+	// that a taken port is an error at the start; messages come with Run.
+	Open func(s Settings, env Env) (Source, error)
+	// Pauses says that the source can stop taking: Handle then waits for
+	// places instead of refusing.
+	Pauses bool
+}
+
+// Env is what a kind is given beside its settings. Fields that a test leaves
+// out have a working zero value where the comment says so.
+type Env struct {
+	// Name is the source's or destination's name in the configuration.
+	Name string
+	// Relay is the relay's name.
+	Relay string
+	// State is the folder that pawl keeps everything in.
+	State string
+	// Compile makes an expression of jq text; needed by kinds with templates.
+	Compile func(expr string) (Expr, error)
+	// KeepAnswers asks a destination to keep the (bounded) body of answers.
+	KeepAnswers bool
+	// Dial replaces the network for outgoing connections; nil is the real one.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Listen replaces the network for incoming connections; nil is the real one.
+	Listen func(network, address string) (net.Listener, error)
+	// Listeners shares incoming HTTP listeners among sources; nil makes the
+	// source open its own.
+	Listeners Listeners
+	// Events takes what happened; nil drops it.
+	Events event.Sink
+	// Log is never nil outside tests; use Logger.
+	Log *slog.Logger
+}
+
+// Logger returns Log, or one that drops everything.
+func (e Env) Logger() *slog.Logger {
+	if e.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return e.Log
+}
+
+// Emit sends ev to Events where there is one.
+func (e Env) Emit(ev event.Event) {
+	if e.Events != nil {
+		e.Events(ev)
+	}
+}
+
+// Expr is a compiled expression over a message.
+type Expr interface {
+	// String evaluates to text: strings as they are, other values as JSON.
+	// null, an error, no value or more than one is an error.
+	String(ctx context.Context, m *message.Message) (string, error)
+}
+
+// Registry holds the kinds that a binary knows, by type.
+type Registry struct {
+	sources      map[string]SourceKind
+	destinations map[string]DestinationKind
+}
+
+// NewRegistry returns a registry of the given kinds. Two kinds with one type
+// are a programming error and panic.
+func NewRegistry(sources []SourceKind, destinations []DestinationKind) *Registry {
+	r := &Registry{sources: map[string]SourceKind{}, destinations: map[string]DestinationKind{}}
+	for _, k := range sources {
+		if _, dup := r.sources[k.Type]; dup {
+			panic(fmt.Sprintf("connector: source type %q twice", k.Type))
+		}
+		r.sources[k.Type] = k
+	}
+	for _, k := range destinations {
+		if _, dup := r.destinations[k.Type]; dup {
+			panic(fmt.Sprintf("connector: destination type %q twice", k.Type))
+		}
+		r.destinations[k.Type] = k
+	}
+	return r
+}
+
+// Source returns the kind of source with the type.
+func (r *Registry) Source(typ string) (SourceKind, bool) { k, ok := r.sources[typ]; return k, ok }
+
+// Destination returns the kind of destination with the type.
+func (r *Registry) Destination(typ string) (DestinationKind, bool) {
+	k, ok := r.destinations[typ]
+	return k, ok
+}
+
+// SourceTypes lists the types of source, sorted.
+func (r *Registry) SourceTypes() []string { return slices.Sorted(maps.Keys(r.sources)) }
+
+// DestinationTypes lists the types of destination, sorted.
+func (r *Registry) DestinationTypes() []string { return slices.Sorted(maps.Keys(r.destinations)) }
