@@ -1,0 +1,47 @@
+package setting
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// ServerTLS names the files that make a listener speak TLS 1.2 or later.
+type ServerTLS struct {
+	Cert     string `yaml:"cert" doc:"PEM file with the certificate and its chain"`
+	Key      string `yaml:"key" doc:"PEM file with the private key"`
+	ClientCA string `yaml:"client_ca" doc:"PEM file of authorities; callers must then show a certificate of one of them"`
+}
+
+// Config reads the files. nil settings give a nil config: plain text.
+func (t *ServerTLS) Config() (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	if t.ClientCA != "" {
+		if c.ClientCAs, err = LoadCA(t.ClientCA); err != nil {
+			return nil, err
+		}
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return c, nil
+}
+
+// LoadCA reads a PEM file of certificate authorities.
+func LoadCA(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("tls: %s holds no PEM certificate", file)
+	}
+	return pool, nil
+}
