@@ -41,7 +41,8 @@ const (
 	// LetterFailed: a dead letter could be stored nowhere: as Lettered.
 	LetterFailed
 	// Settled: a source's message came to its end: Source, MessageID,
-	// Settlement, Took.
+	// Settlement, Took; Route and Destination where it was routed (several
+	// names with commas between), Number (attempts in all).
 	Settled
 	// SourceUp and SourceDown: Source; Error when down.
 	SourceUp
@@ -54,6 +55,9 @@ const (
 	// Reloaded: a configuration was swapped in or refused: Number (the
 	// generation), Error when refused.
 	Reloaded
+	// RouterFellBack: a router of a route's chain did not decide: Route, To
+	// (the type of the next router), Error.
+	RouterFellBack
 )
 
 // Settlement is how a source's message ended, as the metrics name it.
