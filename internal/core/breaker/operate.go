@@ -1,0 +1,62 @@
+package breaker
+
+import "time"
+
+// Force moves the operator's lever. Back to ForceAuto, a breaker that was held
+// open becomes half-open, so that trials show what is true, and one that was
+// held closed stays closed with an empty window. Forcing what is forced already
+// does nothing.
+func (b *Breaker) Force(now time.Time, f Forced) {
+	b.Advance(now)
+	if f == b.forced {
+		return
+	}
+	was := b.forced
+	b.forced = f
+	b.openFor = b.settings.OpenFor
+	b.openUntil = time.Time{}
+	switch {
+	case f == ForceOpen:
+		b.enter(Open, b.now)
+	case f == ForceAuto && was == ForceOpen:
+		b.enter(HalfOpen, b.now)
+	default:
+		b.enter(Closed, b.now)
+	}
+}
+
+// Configure changes the settings, over a reload say. The state, the counts and
+// the attempts in flight live on, but for the counts where the window changes
+// its length: the slots would not fit. An open time that is longer than the
+// new MaxOpenFor, from now, is cut to it.
+func (b *Breaker) Configure(now time.Time, s Settings) {
+	b.Advance(now)
+	length := b.settings.Window
+	opened := b.openFor != b.settings.OpenFor // doubled
+	b.apply(s)
+	if opened {
+		b.openFor = min(max(b.openFor, b.settings.OpenFor), b.settings.MaxOpenFor)
+	} else {
+		b.openFor = b.settings.OpenFor
+	}
+	if latest := b.now.Add(b.settings.MaxOpenFor); b.state == Open && b.openUntil.After(latest) {
+		b.openUntil = latest
+	}
+	if b.settings.Window != length {
+		b.window.reset(b.now, b.settings.Window)
+	}
+}
+
+// Snapshot returns what there is to see now.
+func (b *Breaker) Snapshot(now time.Time) Snapshot {
+	b.Advance(now)
+	s := Snapshot{State: b.state, Forced: b.forced, Trials: b.trials, Passes: b.passes}
+	switch {
+	case b.state == Closed:
+		t := b.window.total
+		s.Failures, s.Outcomes, s.Messages = t.failures, t.outcomes, t.messages
+	case b.state == Open && b.forced == ForceAuto:
+		s.OpenUntil = b.openUntil
+	}
+	return s
+}
