@@ -1,0 +1,318 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/core/retry"
+)
+
+// stay is a message's stay at one destination: the retry loop.
+type stay struct {
+	*run
+	at       *Destination
+	message  *message.Message
+	deadline time.Time // ends the retrying; zero for none
+	once     time.Time // set past the deadline: one attempt, over by then
+	w        waiter
+	pass     pass
+	tries    []message.Attempt
+	last     *failure.Error
+}
+
+// visit stays at the i-th destination of the chain until the message has
+// arrived or the destination must be left.
+func (r *run) visit(i int) (message.Hop, bool) {
+	deadline, once, full := r.enter(i)
+	d := r.head.chain[i].to
+	if full {
+		if r.ctx.Err() != nil {
+			return r.cancelled(), false
+		}
+		return hopFor(message.HopFull, &failure.Error{
+			Message: fmt.Sprintf("the lane of %s had no place in time (max_pending %d)", d.spec.Name, d.spec.MaxPending),
+		}), false
+	}
+	s := &stay{run: r, at: d, message: r.req.Message, deadline: deadline, once: once}
+	s.w.pass, s.w.slow = &s.pass, d.spec.Timeout/2
+	if i < len(r.head.chain)-1 || d.spec.WhenOpen == FailWhenOpen {
+		s.w.hops = hopsAtOpen
+	}
+	if d.spec.Transform != nil {
+		m, err := s.transform()
+		if err != nil {
+			return hopFor(message.HopPermanent, err), false
+		}
+		s.message = m
+	}
+	hop, arrived := s.tryUntilLeft()
+	hop.Attempts = s.tries
+	return hop, arrived
+}
+
+func (r *run) cancelled() message.Hop {
+	return hopFor(message.HopCancelled, &failure.Error{
+		Tags: failure.Tags{failure.Cancelled}, Verdict: failure.Neutral, Message: "pawl is stopping",
+	})
+}
+
+// tryUntilLeft is the retry loop.
+func (s *stay) tryUntilLeft() (message.Hop, bool) {
+	ready := time.Now()
+	for n := 1; ; n++ {
+		if hop, ok := s.wait(); !ok {
+			return hop, false
+		}
+		f, d := s.attempt(n, ready)
+		if f == nil {
+			return message.Hop{}, true
+		}
+		s.last = f
+		switch {
+		case s.ctx.Err() != nil:
+			return s.cancelled(), false
+		case d.Verdict == retry.Permanent:
+			return hopFor(message.HopPermanent, f), false
+		case d.Verdict == retry.Exhausted:
+			return hopFor(message.HopExhausted, f), false
+		}
+		ready = time.Now()
+		next := ready.Add(d.Wait)
+		if hop, over := s.tooLate(next); over {
+			return hop, false
+		}
+		if !sleep(s.ctx, d.Wait) {
+			return s.cancelled(), false
+		}
+	}
+}
+
+// tooLate says whether a wait until next would end past the deadline or the
+// ttl; such a wait is not begun.
+func (s *stay) tooLate(next time.Time) (message.Hop, bool) {
+	switch {
+	case s.ttlOver(next):
+		return hopFor(message.HopPermanent, s.expiry()), true
+	case !s.once.IsZero(), !s.deadline.IsZero() && next.After(s.deadline):
+		return hopFor(message.HopDeadline, s.last), true
+	}
+	return message.Hop{}, false
+}
+
+func (s *stay) ttlOver(at time.Time) bool {
+	if s.expired(at) {
+		return true
+	}
+	return s.at.spec.TTL > 0 && !at.Before(s.req.Since.Add(s.at.spec.TTL))
+}
+
+func (s *stay) expiry() *failure.Error {
+	return &failure.Error{
+		Tags: failure.Tags{failure.Expired}, Class: failure.Permanent, Verdict: failure.Neutral,
+		Message: fmt.Sprintf("the message is older than the ttl of %s", s.at.spec.Name),
+	}
+}
+
+// wait stands at the gate. When it says ok the pass holds everything that a
+// send needs.
+func (s *stay) wait() (message.Hop, bool) {
+	limit := s.deadline
+	if !s.once.IsZero() {
+		limit = s.once
+	}
+	ttl := time.Time{}
+	if s.at.spec.TTL > 0 {
+		ttl = s.req.Since.Add(s.at.spec.TTL)
+	}
+	ttl = earlierSet(ttl, s.expires)
+	how := s.at.lane.post.enter(s.ctx, &s.w, earlierSet(limit, ttl))
+	switch how {
+	case entered:
+		if s.ttlOver(time.Now()) {
+			s.at.lane.post.leave(&s.w, s.expiry(), 0)
+			return hopFor(message.HopPermanent, s.expiry()), false
+		}
+		return message.Hop{}, true
+	case enteredNot:
+		return hopFor(message.HopBreakerOpen, s.because("the circuit breaker of "+s.at.spec.Name+" is open")), false
+	case late:
+		if s.ttlOver(time.Now()) || (!ttl.IsZero() && earlierSet(limit, ttl).Equal(ttl)) {
+			return hopFor(message.HopPermanent, s.expiry()), false
+		}
+		return hopFor(message.HopDeadline, s.because("the deadline came before "+s.at.spec.Name+" let the message in")), false
+	case gaveUp:
+		return s.cancelled(), false
+	}
+	panic("deliver: unknown entry " + strconv.Itoa(int(how)))
+}
+
+// because is the last failure, or says why nothing was tried at all.
+func (s *stay) because(why string) *failure.Error {
+	if s.last != nil {
+		return s.last
+	}
+	return &failure.Error{Message: why}
+}
+
+// attempt makes one try, gives back what it held and records it.
+func (s *stay) attempt(n int, ready time.Time) (*failure.Error, retry.Decision) {
+	began := time.Now()
+	s.attempts++
+	f := s.send(n)
+	ended := time.Now()
+	var d retry.Decision
+	if f != nil {
+		d = s.at.spec.Retry.Decide(f, n, s.at.fleet.opts.Random())
+	}
+	s.at.lane.post.leave(&s.w, f, d.Hold)
+	if f != nil && f.Tags.Highest(s.at.spec.DeliveredOn) > 0 {
+		f = nil
+	}
+	a := message.Attempt{
+		Number: n, Endpoint: s.at.spec.Name, At: began, Waited: began.Sub(ready),
+		Duration: ended.Sub(began), Outcome: outcomeOf(f, d),
+	}
+	e := event.Event{
+		Kind: event.AttemptEnded, At: ended, Destination: s.at.spec.Name, Endpoint: a.Endpoint, Route: s.req.Route,
+		MessageID: s.message.ID, Number: n, Outcome: a.Outcome, Took: a.Duration, Waited: a.Waited,
+	}
+	if f != nil {
+		a.Tags, a.Error = f.Tags, clip(f.Error())
+		e.Tags, e.Error = a.Tags, a.Error
+		s.tries = append(s.tries, a)
+	}
+	s.at.fleet.opts.Events(e)
+	return f, d
+}
+
+func outcomeOf(f *failure.Error, d retry.Decision) message.Outcome {
+	switch {
+	case f == nil:
+		return message.OutcomeOK
+	case f.Tags.Has(failure.Cancelled):
+		return message.OutcomeCancelled
+	case d.Verdict == retry.Permanent:
+		return message.OutcomePermanent
+	}
+	return message.OutcomeRetry
+}
+
+// send hands the message to the connector under the timeout alone, or what is
+// left of one past the deadline.
+func (s *stay) send(n int) (f *failure.Error) {
+	end := time.Now().Add(s.at.spec.Timeout)
+	if !s.once.IsZero() {
+		end = s.once
+	}
+	ctx, cancel := context.WithDeadline(s.ctx, end)
+	defer cancel()
+	if t := s.at.fleet.opts.Trace; t != nil {
+		traced, done := t.Attempt(ctx, s.message, s.at.spec.Name, n)
+		ctx = traced
+		defer func() { done(f) }()
+	}
+	line := s.at.lane.borrow()
+	defer func() {
+		if p := recover(); p != nil {
+			s.at.fleet.opts.Log.Error("a connector panicked", "destination", s.at.spec.Name, "panic", p, "stack", string(debug.Stack()))
+			f = &failure.Error{Message: "the connector panicked; see the log"}
+		}
+		if err := s.at.lane.giveBack(line); err != nil {
+			s.at.fleet.opts.Log.Warn("closing a replaced connector", "destination", s.at.spec.Name, "error", err)
+		}
+	}()
+	answer, err := line.dest.Send(ctx, s.message)
+	if err != nil {
+		return s.classify(ctx, err)
+	}
+	return s.judge(ctx, answer)
+}
+
+// classify makes sure that an attempt which ran out of time or was given up
+// says so, whatever the connector made of it.
+func (s *stay) classify(ctx context.Context, err error) *failure.Error {
+	f := failure.From(err)
+	switch {
+	case s.ctx.Err() != nil && !f.Tags.Has(failure.Cancelled):
+		return &failure.Error{Tags: failure.Tags{failure.Cancelled}, Verdict: failure.Neutral, Message: f.Message, Err: err}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && s.ctx.Err() == nil && f.Tags.Has(failure.Cancelled):
+		return &failure.Error{Tags: failure.Tags{failure.Timeout}, Message: f.Message, Err: err}
+	}
+	return f
+}
+
+// judge asks the destination's own success expression about an answer.
+func (s *stay) judge(ctx context.Context, a connector.Answer) *failure.Error {
+	if s.at.spec.Success == nil {
+		return nil
+	}
+	ok, err := s.at.spec.Success(ctx, a)
+	switch {
+	case err != nil:
+		return refusal(a, "the success expression failed on the answer: "+err.Error())
+	case !ok:
+		return refusal(a, "the success expression says no")
+	}
+	return nil
+}
+
+func refusal(a connector.Answer, why string) *failure.Error {
+	tags := failure.Tags{failure.Refused}
+	if a.Status > 0 {
+		why = fmt.Sprintf("HTTP %d, but %s", a.Status, why)
+		tags = append(tags, failure.Tag(strconv.Itoa(a.Status)))
+	}
+	return &failure.Error{Tags: tags, Verdict: failure.Alive, Message: why}
+}
+
+// transform makes the message that this destination gets.
+func (s *stay) transform() (m *message.Message, f *failure.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.at.fleet.opts.Log.Error("a transform panicked", "destination", s.at.spec.Name, "panic", p, "stack", string(debug.Stack()))
+			f = transformFailure("it panicked; see the log", nil)
+		}
+	}()
+	m, err := s.at.spec.Transform(s.ctx, s.message)
+	if err != nil {
+		return nil, transformFailure(err.Error(), err)
+	}
+	return m, nil
+}
+
+func transformFailure(why string, err error) *failure.Error {
+	return &failure.Error{
+		Tags: failure.Tags{failure.Transform}, Class: failure.Permanent, Verdict: failure.Neutral,
+		Message: "the destination's transform failed: " + why, Err: err,
+	}
+}
+
+func earlierSet(a, b time.Time) time.Time {
+	if b.IsZero() {
+		return a
+	}
+	return earlier(a, b)
+}
+
+// sleep waits and says whether ctx outlived the wait.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,210 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/message"
+)
+
+// Request is one message for one destination.
+type Request struct {
+	Message *message.Message
+	// Route is the route that chose the destination; "" where none did.
+	Route string
+	// Place is the message's place in the destination's lane. Deliver gives it
+	// back.
+	Place Place
+	// Since is when the message's age began, for the ttl: Message.Time unless
+	// set. A replay starts anew.
+	Since time.Time
+}
+
+// Result is how a delivery ended.
+type Result struct {
+	Status Status
+	// Endpoint is where the message arrived.
+	Endpoint string
+	// Attempts counts the tries over the whole chain.
+	Attempts int
+	// Hops are the destinations that were left, in order.
+	Hops []message.Hop
+	Took time.Duration
+}
+
+// Status is how a delivery ended.
+type Status uint8
+
+// The ends of a delivery.
+const (
+	// Delivered: a destination of the chain has it.
+	Delivered Status = iota + 1
+	// Failed: every destination of the chain was left.
+	Failed
+	// Cancelled: ctx ended first.
+	Cancelled
+)
+
+// Last returns the tags and the error of the last thing that went wrong.
+func (r Result) Last() (failure.Tags, string) {
+	for i := len(r.Hops) - 1; i >= 0; i-- {
+		if h := r.Hops[i]; h.Error != "" {
+			return h.Tags, h.Error
+		}
+	}
+	return nil, ""
+}
+
+// Deliver takes the message through the destination's chain on the caller's
+// goroutine and returns when it has arrived or nothing is left to try. The end
+// of ctx cancels attempts and waits.
+func (d *Destination) Deliver(ctx context.Context, req Request) Result {
+	r := &run{ctx: ctx, req: req, head: d, began: time.Now()}
+	defer r.req.Place.Leave()
+	if r.req.Since.IsZero() {
+		r.req.Since = req.Message.Time
+	}
+	if d.spec.TTL > 0 {
+		r.expires = r.req.Since.Add(d.spec.TTL)
+	}
+	for i := range d.chain {
+		if hop, arrived := r.visit(i); arrived {
+			return r.finish(Delivered, d.chain[i].to.spec.Name)
+		} else if r.leave(i, hop) {
+			break
+		}
+	}
+	if ctx.Err() != nil && len(r.hops) > 0 && r.hops[len(r.hops)-1].Reason == message.HopCancelled {
+		return r.finish(Cancelled, "")
+	}
+	return r.finish(Failed, "")
+}
+
+// run is one message on its way through a chain.
+type run struct {
+	ctx      context.Context
+	req      Request
+	head     *Destination
+	began    time.Time
+	expires  time.Time // the head's ttl; zero for none
+	ends     []time.Time
+	hops     []message.Hop
+	attempts int
+}
+
+// enter takes the place in the i-th lane of the chain and says until when its
+// retrying may go on. The deadline starts here; a fallback's own can only
+// shorten it. once is set past the deadline: exactly one attempt, over by then.
+func (r *run) enter(i int) (deadline, once time.Time, full bool) {
+	l := r.head.chain[i]
+	now := time.Now()
+	if l.parent >= 0 {
+		deadline = r.ends[l.parent]
+	}
+	past := !deadline.IsZero() && !now.Before(deadline)
+	if past {
+		once = now.Add(l.to.spec.Timeout)
+	}
+	if i > 0 {
+		full = !r.enterFallback(l.to, now, deadline, once)
+		now = time.Now()
+	}
+	if own := l.to.spec.Deadline; own > 0 && !past {
+		deadline = earlier(deadline, now.Add(own))
+	}
+	r.ends = append(r.ends, deadline)
+	return deadline, once, full
+}
+
+// enterFallback waits for a place in a fallback's lane, within the deadline
+// and for its timeout at most.
+func (r *run) enterFallback(to *Destination, now, deadline, once time.Time) bool {
+	if place, ok := to.Enter(); ok {
+		r.req.Place = place
+		return true
+	}
+	limit := once
+	if limit.IsZero() {
+		limit = earlier(deadline, now.Add(to.spec.Timeout))
+	}
+	ctx, cancel := context.WithDeadline(r.ctx, limit)
+	defer cancel()
+	place, err := to.EnterWait(ctx)
+	if err != nil {
+		return false
+	}
+	r.req.Place = place
+	return true
+}
+
+// leave records that the i-th destination was left, gives its place back, and
+// says whether that ends the chain.
+func (r *run) leave(i int, hop message.Hop) (over bool) {
+	r.req.Place.Leave()
+	hop.Destination = r.head.chain[i].to.spec.Name
+	hop.At = time.Now()
+	r.hops = append(r.hops, hop)
+	over = i == len(r.head.chain)-1 || hop.Reason == message.HopCancelled || r.expired(hop.At)
+	to := ""
+	if !over {
+		to = r.head.chain[i+1].to.spec.Name
+	}
+	r.head.fleet.opts.Events(event.Event{
+		Kind: event.Hopped, At: hop.At, Destination: hop.Destination, To: to, Route: r.req.Route,
+		MessageID: r.req.Message.ID, Hop: hop.Reason, Tags: hop.Tags, Error: hop.Error,
+	})
+	return over
+}
+
+func (r *run) expired(now time.Time) bool {
+	return !r.expires.IsZero() && !now.Before(r.expires)
+}
+
+func (r *run) finish(s Status, endpoint string) Result {
+	now := time.Now()
+	res := Result{Status: s, Endpoint: endpoint, Attempts: r.attempts, Hops: r.hops, Took: now.Sub(r.began)}
+	e := event.Event{
+		Kind: event.Delivered, At: now, Route: r.req.Route, Destination: r.head.spec.Name,
+		Endpoint: endpoint, MessageID: r.req.Message.ID, Number: r.attempts, Took: res.Took,
+	}
+	if s != Delivered {
+		e.Kind = event.DeliveryFailed
+		e.Tags, e.Error = res.Last()
+		if n := len(r.hops); n > 0 {
+			e.Hop = r.hops[n-1].Reason
+		}
+	}
+	r.head.fleet.opts.Events(e)
+	return res
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// hopFor makes the hop of a failure. Its text is bounded, since it is kept in
+// every letter.
+func hopFor(reason message.HopReason, f *failure.Error) message.Hop {
+	h := message.Hop{Reason: reason}
+	if f != nil {
+		h.Tags, h.Error = f.Tags, clip(f.Error())
+	}
+	return h
+}
+
+// maxError bounds the text of an error in a record, in bytes: enough for a
+// sentence and a cause, too little to smuggle a body in.
+const maxError = 1024
+
+func clip(s string) string {
+	if len(s) <= maxError {
+		return s
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", s[:maxError], len(s)-maxError)
+}

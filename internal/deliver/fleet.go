@@ -1,0 +1,248 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/core/retry"
+	"github.com/pawlhq/pawl/internal/semaphore"
+)
+
+// Spec is one destination as a configuration says it, with every default
+// filled in.
+type Spec struct {
+	Name string
+	// Connector makes the attempts. The Fleet closes it once a later
+	// configuration has replaced it and its last send has ended.
+	Connector connector.Destination
+	Retry     retry.Policy
+	// Timeout bounds one attempt, the answer's body included. Above zero.
+	Timeout time.Duration
+	// Deadline bounds the retrying over the whole chain; zero for none.
+	Deadline time.Duration
+	// TTL is the age past which a message is not sent any more; zero for none.
+	TTL time.Duration
+	// Fallback names the destinations that are tried in order when this one
+	// is left.
+	Fallback []string
+	// Workers bounds the attempts in flight, MaxPending the messages open in
+	// the lane. Both at least 1.
+	Workers, MaxPending int
+	// Breaker are the numbers of the circuit breaker; nil for none.
+	Breaker *breaker.Settings
+	// WhenOpen says what a message does at an open breaker that has nowhere
+	// else to go.
+	WhenOpen WhenOpen
+	// DeliveredOn are tags of failures that mean "it was already there".
+	DeliveredOn failure.Tags
+	// Success says of an answer that the protocol calls a success whether it
+	// is one; nil takes the protocol's word.
+	Success func(context.Context, connector.Answer) (bool, error)
+	// Transform makes the body that this destination gets; nil for none. An
+	// error is a permanent failure of this destination.
+	Transform func(context.Context, *message.Message) (*message.Message, error)
+}
+
+// WhenOpen is what a message does at an open breaker with nowhere to go.
+type WhenOpen uint8
+
+// What a message may do.
+const (
+	// WaitWhenOpen keeps it in its lane until the breaker lets it try, bounded
+	// by the deadline: a short restart must not make dead letters.
+	WaitWhenOpen WhenOpen = iota
+	// FailWhenOpen leaves the destination at once.
+	FailWhenOpen
+)
+
+// Options are what a Fleet works with.
+type Options struct {
+	// Events takes what happened; nil drops it.
+	Events event.Sink
+	// Random returns numbers in [0, 1) and is safe for concurrent use; nil is
+	// math/rand/v2.
+	Random func() float64
+	// Log is for what is no event; nil drops it.
+	Log *slog.Logger
+	// Trace follows attempts; nil is free.
+	Trace Tracer
+}
+
+// Tracer follows attempts.
+type Tracer interface {
+	// Attempt is called before a send. The returned context goes to the
+	// connector and may carry a trace context; end is called with the failure,
+	// nil for a success.
+	Attempt(ctx context.Context, m *message.Message, endpoint string, number int) (_ context.Context, end func(*failure.Error))
+}
+
+// Fleet holds what outlives a configuration: lanes, gates, open connectors. It
+// is safe for concurrent use.
+type Fleet struct {
+	opts Options
+
+	mu    sync.Mutex
+	lanes map[string]*lane
+}
+
+// NewFleet returns a Fleet without destinations.
+func NewFleet(opts Options) *Fleet {
+	if opts.Events == nil {
+		opts.Events = event.Discard
+	}
+	if opts.Random == nil {
+		opts.Random = rand.Float64
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Fleet{opts: opts, lanes: map[string]*lane{}}
+}
+
+// Set is the destinations of one configuration. It never changes.
+type Set struct {
+	fleet  *Fleet
+	byName map[string]*Destination
+}
+
+// Destination returns the one with the name.
+func (s *Set) Destination(name string) (*Destination, bool) {
+	d, ok := s.byName[name]
+	return d, ok
+}
+
+// Destination is one destination of a Set. Safe for concurrent use.
+type Destination struct {
+	spec  Spec
+	fleet *Fleet
+	lane  *lane
+	chain []link
+}
+
+// link is one step of a chain: a destination and the step whose fallback it
+// is, whose deadline therefore bounds it too.
+type link struct {
+	to     *Destination
+	parent int
+}
+
+// Name returns the destination's name.
+func (d *Destination) Name() string { return d.spec.Name }
+
+// Configure makes the destinations of a configuration and puts their
+// connectors, bounds and breaker numbers in force at once, for the messages of
+// older Sets too. Lanes of names that are gone stay until their last message
+// has left (see Drop). Unknown fallbacks, cycles and doubled names are errors,
+// and then nothing has changed.
+func (f *Fleet) Configure(specs []Spec) (*Set, error) {
+	set := &Set{fleet: f, byName: make(map[string]*Destination, len(specs))}
+	for _, spec := range specs {
+		if _, dup := set.byName[spec.Name]; dup {
+			return nil, fmt.Errorf("destination %q is there twice", spec.Name)
+		}
+		set.byName[spec.Name] = &Destination{spec: spec, fleet: f}
+	}
+	for _, d := range set.byName {
+		if err := set.flatten(d, d, -1, map[string]bool{}); err != nil {
+			return nil, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for _, spec := range specs {
+		d := set.byName[spec.Name]
+		d.lane = f.lane(spec)
+		errs = append(errs, d.lane.replace(spec.Connector))
+	}
+	if err := errors.Join(errs...); err != nil {
+		f.opts.Log.Warn("closing a replaced connector", "error", err)
+	}
+	return set, nil
+}
+
+// flatten appends d and, depth first, its fallbacks to the chain of head. A
+// destination that was left is not entered again by the same message, so one
+// that stands in a chain twice keeps its first place.
+func (s *Set) flatten(head, d *Destination, parent int, path map[string]bool) error {
+	if path[d.spec.Name] {
+		return fmt.Errorf("destination %q falls back to itself", d.spec.Name)
+	}
+	path[d.spec.Name] = true
+	defer delete(path, d.spec.Name)
+	for _, l := range head.chain {
+		if l.to == d {
+			return nil
+		}
+	}
+	head.chain = append(head.chain, link{d, parent})
+	at := len(head.chain) - 1
+	for _, name := range d.spec.Fallback {
+		to, ok := s.byName[name]
+		if !ok {
+			return fmt.Errorf("destination %q falls back to %q, which is not there", d.spec.Name, name)
+		}
+		if err := s.flatten(head, to, at, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lane returns the lane of the name, made or brought up to date.
+func (f *Fleet) lane(spec Spec) *lane {
+	l, ok := f.lanes[spec.Name]
+	if !ok {
+		l = &lane{
+			name:   spec.Name,
+			places: semaphore.New(int64(spec.MaxPending)),
+			post:   &post{destination: spec.Name, endpoint: spec.Name, events: f.opts.Events},
+		}
+		f.lanes[spec.Name] = l
+	}
+	l.places.Resize(int64(spec.MaxPending))
+	l.post.change(func(g *gate, now time.Time) {
+		g.workers = spec.Workers
+		g.ramp.SetCeiling(spec.Workers)
+		switch {
+		case spec.Breaker == nil:
+			g.breaker = nil
+		case g.breaker == nil:
+			g.breaker = breaker.New(*spec.Breaker, now)
+		default:
+			g.breaker.Configure(now, *spec.Breaker)
+		}
+	})
+	return l
+}
+
+// Drop closes the connectors of lanes that keep does not know. Call it when
+// the last message of the older configurations has ended.
+func (f *Fleet) Drop(keep *Set) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, l := range f.lanes {
+		if keep != nil {
+			if _, ok := keep.byName[name]; ok {
+				continue
+			}
+		}
+		delete(f.lanes, name)
+		if err := l.retire(); err != nil {
+			f.opts.Log.Warn("closing a connector", "destination", name, "error", err)
+		}
+	}
+}
+
+// Close closes every connector. Sends in flight may fail.
+func (f *Fleet) Close() { f.Drop(nil) }

@@ -1,0 +1,115 @@
+package deliver
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/semaphore"
+)
+
+// lane is what a destination owns beyond one configuration: its places, the
+// gate of its endpoint, and its open connector.
+type lane struct {
+	name   string
+	places *semaphore.Semaphore
+	post   *post
+
+	mu   sync.Mutex
+	line *line
+}
+
+// line is an open connector with a count of the sends that use it, so that a
+// reload can put a new one in its place and close the old one after its last
+// send.
+type line struct {
+	dest    connector.Destination
+	uses    int
+	retired bool
+}
+
+// borrow returns the newest connector; giveBack must be called with it.
+func (l *lane) borrow() *line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.line.uses++
+	return l.line
+}
+
+func (l *lane) giveBack(n *line) error {
+	l.mu.Lock()
+	n.uses--
+	over := n.retired && n.uses == 0
+	l.mu.Unlock()
+	if over {
+		return n.dest.Close()
+	}
+	return nil
+}
+
+// replace puts dest in the place of the connector that stands, which is closed
+// once its last send has ended. Handing in the same one again changes nothing.
+func (l *lane) replace(dest connector.Destination) error {
+	l.mu.Lock()
+	old := l.line
+	if old != nil && old.dest == dest {
+		l.mu.Unlock()
+		return nil
+	}
+	l.line = &line{dest: dest}
+	if old == nil {
+		l.mu.Unlock()
+		return nil
+	}
+	old.retired = true
+	over := old.uses == 0
+	l.mu.Unlock()
+	if over {
+		return old.dest.Close()
+	}
+	return nil
+}
+
+// Place is a message's place in a lane. The zero value holds none.
+type Place struct{ lane *lane }
+
+// Leave gives the place back. Leaving twice does nothing.
+func (p *Place) Leave() {
+	if p.lane != nil {
+		p.lane.places.Release(1)
+		p.lane = nil
+	}
+}
+
+// Enter takes a place if there is one now and nobody waits for it.
+func (d *Destination) Enter() (Place, bool) {
+	if !d.lane.places.TryAcquire(1) {
+		return Place{}, false
+	}
+	return Place{d.lane}, true
+}
+
+// EnterWait takes a place, waiting behind those who came before until ctx ends.
+func (d *Destination) EnterWait(ctx context.Context) (Place, error) {
+	if err := d.lane.places.Acquire(ctx, 1); err != nil {
+		return Place{}, err
+	}
+	return Place{d.lane}, nil
+}
+
+// retire closes the connector once its last send has ended.
+func (l *lane) retire() error {
+	l.mu.Lock()
+	old := l.line
+	if old == nil || old.retired {
+		l.mu.Unlock()
+		return nil
+	}
+	old.retired = true
+	over := old.uses == 0
+	l.mu.Unlock()
+	if over {
+		return old.dest.Close()
+	}
+	return nil
+}
