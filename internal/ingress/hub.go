@@ -1,0 +1,155 @@
+package ingress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pawlhq/pawl/internal/connector"
+)
+
+// Options say how a Hub works. The zero value is the real network.
+type Options struct {
+	// Listen replaces the network; nil is net.Listen.
+	Listen func(network, address string) (net.Listener, error)
+	// MaxConns bounds the connections of all addresses together; 0 is MaxConns.
+	MaxConns int
+	// Log takes what no caller can be told; nil drops it.
+	Log *slog.Logger
+}
+
+// Hub shares incoming HTTP listeners. It implements connector.Listeners. Safe
+// for concurrent use.
+type Hub struct {
+	listen func(network, address string) (net.Listener, error)
+	log    *slog.Logger
+	slots  chan struct{} // one for each open connection
+
+	mu      sync.Mutex
+	closed  bool
+	servers map[string]*server // by address as configured
+
+	draining sync.WaitGroup // servers whose last path is gone
+	giveUp   context.Context
+	abandon  context.CancelFunc
+}
+
+var _ connector.Listeners = (*Hub)(nil)
+
+// New returns a Hub without listeners.
+func New(o Options) *Hub {
+	h := &Hub{listen: o.Listen, log: o.Log, servers: map[string]*server{}}
+	if h.listen == nil {
+		h.listen = net.Listen
+	}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	n := o.MaxConns
+	if n <= 0 {
+		n = MaxConns
+	}
+	h.slots = make(chan struct{}, n)
+	h.giveUp, h.abandon = context.WithCancel(context.Background())
+	return h
+}
+
+// errClosed is a Mount after Close.
+var errClosed = errors.New("ingress: the listeners are closed")
+
+// Mount serves path at address with handler; see connector.Listeners. When an
+// owner has mounted a path more than once the newest mount that is left serves
+// it, so that a reload that is taken back leaves the old one in place. The
+// same goes for the TLS configuration of the address.
+func (h *Hub) Mount(address string, conf *tls.Config, owner, path string, handler http.Handler) (unmount func(), err error) {
+	if !strings.HasPrefix(path, "/") {
+		return nil, fmt.Errorf("path %q must begin with a slash", path)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errClosed
+	}
+	s := h.servers[address]
+	if s == nil {
+		if s, err = h.open(address, conf != nil); err != nil {
+			return nil, err
+		}
+		h.servers[address] = s
+	}
+	if s.secure != (conf != nil) {
+		return nil, fmt.Errorf("%s is used with and without tls; sources at one address must agree", address)
+	}
+	if taken := s.ownerOf(path); taken != "" && taken != owner {
+		return nil, fmt.Errorf("path %q at %s is taken by %q", path, address, taken)
+	}
+	m := &mount{owner: owner, path: path, handler: handler, tls: forServer(conf)}
+	s.mounts = append(s.mounts, m)
+	s.publish()
+	return func() { h.unmount(s, m) }, nil
+}
+
+// unmount takes m away, and closes its server when it was the last.
+func (h *Hub) unmount(s *server, m *mount) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.Index(s.mounts, m)
+	if i < 0 {
+		return
+	}
+	s.mounts = slices.Delete(s.mounts, i, i+1)
+	s.publish()
+	if len(s.mounts) > 0 || h.closed { // closed: Close has it in hand
+		return
+	}
+	// The socket goes at once, so that the address may be opened again.
+	delete(h.servers, s.address)
+	_ = s.listener.Close()
+	h.draining.Go(func() { s.shutdown(h.giveUp) })
+}
+
+// Addr returns where address really listens (port 0 becomes a real one), or
+// nil where nothing is mounted.
+func (h *Hub) Addr(address string) net.Addr {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.servers[address]; s != nil {
+		return s.listener.Addr()
+	}
+	return nil
+}
+
+// Close stops listening at once, waits until every request in flight is
+// answered, and cuts the connections that are left when ctx ends, which is
+// then the error. Calling it again waits again.
+func (h *Hub) Close(ctx context.Context) error {
+	h.mu.Lock()
+	if !h.closed {
+		h.closed = true
+		for _, s := range h.servers {
+			_ = s.listener.Close()
+			h.draining.Go(func() { s.shutdown(h.giveUp) })
+		}
+		clear(h.servers)
+	}
+	h.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() { h.draining.Wait(); close(done) }()
+	select {
+	case <-done:
+		h.abandon()
+		return nil
+	case <-ctx.Done():
+		h.abandon() // cuts what is left: the drain ends now
+		<-done
+		return fmt.Errorf("requests were still in flight: %w", ctx.Err())
+	}
+}
