@@ -1,0 +1,135 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/message"
+)
+
+// levelOf returns the level of e's line, or false where it has none.
+func levelOf(e event.Event) (slog.Level, bool) {
+	switch e.Kind {
+	case event.LetterFailed:
+		return slog.LevelError, true
+	case event.DeliveryFailed, event.BestEffortDropped, event.SourceDown:
+		return slog.LevelWarn, true
+	case event.Lettered:
+		if e.Reason == message.ReasonDelivery {
+			return slog.LevelInfo, true // its DeliveryFailed was the warning
+		}
+		return slog.LevelWarn, true
+	case event.BreakerMoved:
+		if e.Breaker == event.BreakerOpen {
+			return slog.LevelWarn, true
+		}
+		return slog.LevelInfo, true
+	case event.Reloaded:
+		if e.Error != "" {
+			return slog.LevelError, true
+		}
+		return slog.LevelInfo, true
+	case event.SourceUp, event.HoldSet, event.LeverPulled:
+		return slog.LevelInfo, true
+	case event.Hopped, event.RouterFellBack, event.ConnectionRetried:
+		return slog.LevelDebug, true
+	case event.AttemptEnded:
+		return slog.LevelDebug, e.Outcome != message.OutcomeOK
+	case event.Delivered, event.Settled:
+		return 0, false // Settled is the access log's
+	}
+	return 0, false
+}
+
+// texts are the messages of the lines: what people search for, so they stay.
+var texts = map[event.Kind]string{
+	event.AttemptEnded:      "attempt failed",
+	event.Hopped:            "destination left",
+	event.DeliveryFailed:    "delivery failed",
+	event.BestEffortDropped: "best-effort delivery dropped",
+	event.BreakerMoved:      "breaker moved",
+	event.HoldSet:           "endpoint held",
+	event.Lettered:          "dead letter stored",
+	event.LetterFailed:      "dead letter could not be stored",
+	event.Settled:           "settled",
+	event.SourceUp:          "source up",
+	event.SourceDown:        "source down",
+	event.ConnectionRetried: "request sent again on a fresh connection",
+	event.LeverPulled:       "changed at run time",
+	event.RouterFellBack:    "router did not decide",
+	event.Reloaded:          "configuration loaded",
+}
+
+// textOf returns the message of e's line.
+func textOf(e event.Event) string {
+	if e.Kind == event.Reloaded && e.Error != "" {
+		return "configuration refused"
+	}
+	return texts[e.Kind]
+}
+
+// subjectOf returns what e's lines are counted by: its kind, and what of the
+// configuration it is about.
+func subjectOf(e event.Event) subject {
+	for _, name := range []string{e.Destination, e.Source, e.Route} {
+		if name != "" {
+			return subject{textOf(e), name}
+		}
+	}
+	return subject{textOf(e), e.Name}
+}
+
+// write writes e's line with its own time. Fields that e does not have are
+// left out.
+func (l *EventLog) write(e event.Event) {
+	level, _ := levelOf(e)
+	at := e.At
+	if at.IsZero() {
+		at = time.Now()
+	}
+	r := slog.NewRecord(at, level, textOf(e), 0)
+	text := func(key, value string) {
+		if value != "" {
+			r.AddAttrs(slog.String(key, value))
+		}
+	}
+	text("id", e.MessageID)
+	text("source", e.Source)
+	text("route", e.Route)
+	text("destination", e.Destination)
+	if e.Endpoint != e.Destination {
+		text("endpoint", e.Endpoint)
+	}
+	text("to", e.To)
+	switch e.Kind {
+	case event.Settled:
+		r.AddAttrs(slog.String("status", string(e.Settlement)), slog.Int("tries", e.Number), millis("ms", e.Took))
+	case event.DeliveryFailed:
+		r.AddAttrs(slog.Int("tries", e.Number), millis("ms", e.Took))
+	case event.AttemptEnded:
+		r.AddAttrs(slog.String("outcome", string(e.Outcome)), slog.Int("attempt", e.Number), millis("ms", e.Took))
+	case event.BreakerMoved:
+		r.AddAttrs(slog.String("state", e.Breaker.String()))
+	case event.HoldSet:
+		r.AddAttrs(slog.Duration("for", e.Took))
+	case event.Reloaded:
+		r.AddAttrs(slog.Int("generation", e.Number))
+	default:
+	}
+	text("hop", string(e.Hop))
+	text("reason", string(e.Reason))
+	text("letter", e.Letter)
+	text("name", e.Name)
+	text("detail", e.Detail)
+	text("tags", e.Tags.String())
+	text("error", e.Error)
+	// A log that can't be written has nowhere to say so.
+	_ = l.log.Handler().Handle(context.Background(), r)
+}
+
+// millis is d in milliseconds with three digits behind the point.
+func millis(key string, d time.Duration) slog.Attr {
+	return slog.Float64(key, float64(d.Microseconds())/1000)
+}
