@@ -32,16 +32,16 @@ const (
 	HopCancelled   HopReason = "cancelled"    // pawl is stopping
 )
 
-// Attempt is the record of one try.
+// Attempt is the record of one try. MarshalJSONTo says how it is written.
 type Attempt struct {
-	Number   int           `json:"number"` // the first is 1, per destination
-	Endpoint string        `json:"endpoint"`
-	At       time.Time     `json:"at"`          // when the send began
-	Waited   time.Duration `json:"waited_ns"`   // backoff, hold, ramp, breaker and worker, before At
-	Duration time.Duration `json:"duration_ns"` // of the send
-	Outcome  Outcome       `json:"outcome"`
-	Tags     failure.Tags  `json:"tags,omitempty"`
-	Error    string        `json:"error,omitempty"`
+	Number   int // the first is 1, per destination
+	Endpoint string
+	At       time.Time     // when the send began
+	Waited   time.Duration // backoff, hold, ramp, breaker and worker, before At
+	Duration time.Duration // of the send
+	Outcome  Outcome
+	Tags     failure.Tags
+	Error    string
 }
 
 // Hop is the record of one destination that was left without success.

@@ -1,0 +1,132 @@
+package message
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/failure"
+)
+
+// attributeDLQ is the attribute that makes a written message a dead letter.
+const attributeDLQ = "dlq"
+
+// EncodeLetter returns the written form of a dead letter, without a newline:
+// its message's, with the death as the attribute dlq. It refuses what Encode
+// refuses, and a message that has a dlq attribute already. Text in the death
+// that is not UTF-8 (what an endpoint said, say) is mended with U+FFFD rather
+// than refused.
+func EncodeLetter(l *DeadLetter) ([]byte, error) {
+	if _, ok := l.Message.Attributes[attributeDLQ]; ok {
+		return nil, errors.New("writing a dead letter: the message has a dlq attribute already")
+	}
+	raw, err := json.Marshal(inUTC(l.Death), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return nil, fmt.Errorf("writing a dead letter: %w", err)
+	}
+	return Encode(l.Message.With(func(m *Message) {
+		if m.Attributes == nil {
+			m.Attributes = map[string]jsontext.Value{}
+		}
+		m.Attributes[attributeDLQ] = raw
+	}))
+}
+
+// DecodeLetter reads the written form of a dead letter. It refuses what Decode
+// refuses, a missing dlq attribute, unknown members in it, an empty letter id
+// and an unknown reason.
+func DecodeLetter(line []byte) (*DeadLetter, error) {
+	m, err := Decode(line)
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := m.Attributes[attributeDLQ]
+	if !ok {
+		return nil, errors.New("reading a dead letter: the message has no dlq attribute")
+	}
+	l := &DeadLetter{Message: m}
+	if err := json.Unmarshal(raw, &l.Death, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("reading a dead letter: attribute dlq: %w", err)
+	}
+	switch {
+	case l.Letter == "":
+		return nil, errors.New("reading a dead letter: attribute dlq: the letter's id is missing")
+	case !slices.Contains(Reasons(), l.Reason):
+		return nil, fmt.Errorf("reading a dead letter: attribute dlq: unknown reason %q", shorten(string(l.Reason)))
+	}
+	delete(m.Attributes, attributeDLQ)
+	m.Attributes = orNil(m.Attributes)
+	return l, nil
+}
+
+// inUTC returns a copy with every time in UTC, as everything written is.
+func inUTC(d Death) Death {
+	d.At = d.At.UTC()
+	d.Hops = slices.Clone(d.Hops)
+	for i := range d.Hops {
+		h := &d.Hops[i]
+		h.At = h.At.UTC()
+		h.Attempts = slices.Clone(h.Attempts)
+		for j := range h.Attempts {
+			h.Attempts[j].At = h.Attempts[j].At.UTC()
+		}
+	}
+	d.Replays = slices.Clone(d.Replays)
+	for i := range d.Replays {
+		d.Replays[i] = inUTC(d.Replays[i])
+	}
+	return d
+}
+
+// writtenAttempt is the written form of an Attempt. Durations are milliseconds
+// with a fraction: people sort and add them with jq.
+type writtenAttempt struct {
+	Number   int          `json:"number"`
+	Endpoint string       `json:"endpoint"`
+	At       time.Time    `json:"at"`
+	Waited   float64      `json:"waited_ms"`
+	Duration float64      `json:"duration_ms"`
+	Outcome  Outcome      `json:"outcome"`
+	Tags     failure.Tags `json:"tags,omitempty"`
+	Error    string       `json:"error,omitempty"`
+}
+
+// MarshalJSONTo writes the attempt with its durations in milliseconds.
+func (a Attempt) MarshalJSONTo(enc *jsontext.Encoder) error {
+	return json.MarshalEncode(enc, writtenAttempt{
+		a.Number, a.Endpoint, a.At, millis(a.Waited), millis(a.Duration), a.Outcome, a.Tags, a.Error,
+	})
+}
+
+// UnmarshalJSONFrom reads what MarshalJSONTo wrote, to the nanosecond for
+// durations up to 50 days.
+func (a *Attempt) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	var w writtenAttempt
+	if err := json.UnmarshalDecode(dec, &w); err != nil {
+		return err
+	}
+	waited, err := fromMillis("waited_ms", w.Waited)
+	if err != nil {
+		return err
+	}
+	took, err := fromMillis("duration_ms", w.Duration)
+	if err != nil {
+		return err
+	}
+	*a = Attempt{w.Number, w.Endpoint, w.At, waited, took, w.Outcome, w.Tags, w.Error}
+	return nil
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func fromMillis(field string, ms float64) (time.Duration, error) {
+	ns := math.Round(ms * float64(time.Millisecond))
+	if math.Abs(ns) >= math.MaxInt64 {
+		return 0, fmt.Errorf("%s is too long a time", field)
+	}
+	return time.Duration(ns), nil
+}
