@@ -185,7 +185,7 @@ func (s *stay) attempt(n int, ready time.Time) (*failure.Error, retry.Decision) 
 		MessageID: s.message.ID, Number: n, Outcome: a.Outcome, Took: a.Duration, Waited: a.Waited,
 	}
 	if f != nil {
-		a.Tags, a.Error = f.Tags, clip(f.Error())
+		a.Tags, a.Error = f.Tags, failure.Clip(f.Error())
 		e.Tags, e.Error = a.Tags, a.Error
 		s.tries = append(s.tries, a)
 	}

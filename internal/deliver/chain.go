@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/event"
@@ -188,23 +187,11 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// hopFor makes the hop of a failure. Its text is bounded, since it is kept in
-// every letter.
+// hopFor makes the hop of a failure.
 func hopFor(reason message.HopReason, f *failure.Error) message.Hop {
 	h := message.Hop{Reason: reason}
 	if f != nil {
-		h.Tags, h.Error = f.Tags, clip(f.Error())
+		h.Tags, h.Error = f.Tags, failure.Clip(f.Error())
 	}
 	return h
-}
-
-// maxError bounds the text of an error in a record, in bytes: enough for a
-// sentence and a cause, too little to smuggle a body in.
-const maxError = 1024
-
-func clip(s string) string {
-	if len(s) <= maxError {
-		return s
-	}
-	return fmt.Sprintf("%s… (%d bytes more)", s[:maxError], len(s)-maxError)
 }

@@ -106,3 +106,19 @@ func From(err error) *Error {
 	}
 	return &Error{Class: Transient, Verdict: Neutral, Message: err.Error(), Err: err}
 }
+
+// maxText bounds the text of an error in a record, in bytes: enough for a
+// sentence and a cause, too little to smuggle a body in.
+const maxText = 1024
+
+// Clip bounds a text that is to be kept in a record or a log line.
+func Clip(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	cut := maxText
+	for cut > maxText-4 && s[cut]&0xC0 == 0x80 { // not inside a character
+		cut--
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", s[:cut], len(s)-cut)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,7 +16,7 @@ import (
 // wait; 408, 425 and 429 are Neutral; 401, 403, 404 and 405 Suspect.
 func FromStatus(code int, retryAfter time.Duration) *Error {
 	e := &Error{
-		Message:    fmt.Sprintf("HTTP %d %s", code, http.StatusText(code)),
+		Message:    strings.TrimSpace(fmt.Sprintf("HTTP %d %s", code, http.StatusText(code))),
 		RetryAfter: max(retryAfter, 0),
 		Throttled:  code == http.StatusTooManyRequests,
 		Class:      Permanent,

@@ -1,0 +1,18 @@
+// Package relay takes messages from sources through routes to destinations and
+// tells each source how its message ended.
+//
+//	source ─▶ Handle
+//	           1  room      the source's max_in_flight and max_in_flight_bytes
+//	           2  joining   a repeat of a message joins it, or is answered from
+//	                        memory (settle)
+//	           3  routing   each route of the source: filter, transforms,
+//	                        validate, router; nothing is sent yet
+//	           4  admission a place in every required lane, all or none
+//	           5  delivery  one leg a destination (deliver); best-effort legs are
+//	                        not waited for
+//	           6  letters   for what failed (deadletter); what can't be stored is
+//	                        a nack
+//
+// A message keeps the Generation it began with: the routes and policies of one
+// configuration. A reload puts a new one in place while the old one drains.
+package relay

@@ -1,0 +1,86 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawlhq/pawl/internal/deliver"
+)
+
+// Config is what one configuration says to the relay.
+type Config struct {
+	// Routes are tried for a message in order, by the name of its source.
+	Routes map[string][]*Route
+	// Destinations are those that the routes' targets are of.
+	Destinations *deliver.Set
+	Sources      []SourceSpec
+}
+
+// Generation is one configuration at work. Messages keep the one they began
+// with.
+type Generation struct {
+	number int
+	routes map[string][]*Route
+	set    *deliver.Set
+	open   int // messages that use it; guarded by Relay.mu
+}
+
+// maxDraining bounds the older generations that still have messages: more
+// would mean that reloads come faster than messages end.
+const maxDraining = 4
+
+// ErrDraining is what Swap returns while too many older generations have
+// messages.
+var ErrDraining = errors.New("too many older configurations still have messages in flight")
+
+// Swap puts a configuration in force for all messages that come from now on and
+// returns its number, counted from 1.
+func (r *Relay) Swap(c Config) (int, error) {
+	r.mu.Lock()
+	if len(r.draining) >= maxDraining {
+		r.mu.Unlock()
+		return 0, fmt.Errorf("%w (%d); try again when some have ended", ErrDraining, maxDraining)
+	}
+	old := r.current
+	g := &Generation{number: 1, routes: c.Routes, set: c.Destinations}
+	if old != nil {
+		g.number = old.number + 1
+		if old.open > 0 {
+			r.draining[old] = struct{}{}
+		}
+	}
+	r.current = g
+	for _, s := range c.Sources {
+		r.intake(s)
+	}
+	last := len(r.draining) == 0
+	r.mu.Unlock()
+	if last {
+		r.opts.Fleet.Drop(c.Destinations)
+	}
+	return g.number, nil
+}
+
+// begin takes the current generation for one message; end gives it back.
+func (r *Relay) begin() *Generation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current.open++
+	return r.current
+}
+
+func (r *Relay) end(g *Generation) {
+	r.mu.Lock()
+	g.open--
+	var drop *deliver.Set
+	if g.open == 0 && g != r.current {
+		delete(r.draining, g)
+		if len(r.draining) == 0 {
+			drop = r.current.set
+		}
+	}
+	r.mu.Unlock()
+	if drop != nil {
+		r.opts.Fleet.Drop(drop)
+	}
+}

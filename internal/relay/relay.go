@@ -1,0 +1,247 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/deliver"
+	"github.com/pawlhq/pawl/internal/semaphore"
+	"github.com/pawlhq/pawl/internal/settle"
+)
+
+// Options are what a Relay works with.
+type Options struct {
+	// Name is the relay's name, in dead letters.
+	Name  string
+	Fleet *deliver.Fleet
+	// Letters keeps dead letters and returns once they are safe. An error is a
+	// nack.
+	Letters func(context.Context, *message.DeadLetter) error
+	// Events takes what happened; nil drops it.
+	Events event.Sink
+	// Memory joins repeats.
+	Memory *settle.Memory
+	// Log is for what is no event; nil drops it.
+	Log *slog.Logger
+}
+
+// Relay settles messages. Safe for concurrent use.
+type Relay struct {
+	opts Options
+	// work ends when stopping gives up on the deliveries, last when it gives
+	// up on the letters too.
+	work, last       context.Context
+	endWork, endLast context.CancelFunc
+	background       sync.WaitGroup // best-effort legs
+	mu               sync.Mutex
+	current          *Generation
+	draining         map[*Generation]struct{}
+	intakes          map[string]*intake
+	stopping         bool
+	settling         int           // messages inside Handle
+	idle             chan struct{} // closed when stopping and settling is 0
+}
+
+// New returns a relay without sources; Swap gives it its first configuration.
+func New(o Options) *Relay {
+	if o.Events == nil {
+		o.Events = event.Discard
+	}
+	if o.Memory == nil {
+		o.Memory = settle.NewMemory(settle.Options{})
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Relay{opts: o, draining: map[*Generation]struct{}{}, intakes: map[string]*intake{}, idle: make(chan struct{})}
+	r.work, r.endWork = context.WithCancel(context.Background())
+	r.last, r.endLast = context.WithCancel(context.Background())
+	return r
+}
+
+// lastWords is how long letters may still be written after the deliveries were
+// cancelled: a few fsyncs of a slow disk.
+const lastWords = 5 * time.Second
+
+// Stop ends the relay: new messages are refused, those in flight may finish
+// until ctx ends, and the rest is nacked, or dead-lettered where nobody is left
+// to nack. It returns an error that counts what was cut short.
+func (r *Relay) Stop(ctx context.Context) error {
+	r.mu.Lock()
+	if r.stopping {
+		r.mu.Unlock()
+		return errors.New("the relay is stopping already")
+	}
+	r.stopping = true
+	for _, in := range r.intakes {
+		in.setPaused(false) // who waits there is told that it ends
+	}
+	if r.settling == 0 {
+		close(r.idle)
+	}
+	r.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		<-r.idle
+		r.background.Wait()
+		close(done)
+	}()
+	defer r.endLast()
+	defer r.endWork()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	left := r.InFlight()
+	r.endWork()
+	t := time.NewTimer(lastWords)
+	defer t.Stop()
+	select {
+	case <-done:
+		return fmt.Errorf("%d messages were cut short and given back to their senders", left)
+	case <-t.C:
+		r.endLast()
+	}
+	return fmt.Errorf("%d messages were cut short and %d never came to an end", left, r.InFlight())
+}
+
+// InFlight returns how many messages are being settled.
+func (r *Relay) InFlight() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.settling
+}
+
+// SourceSpec is what the relay needs to know of a source.
+type SourceSpec struct {
+	Name string
+	// Push says what a source does when there is no room.
+	Push Push
+	// MaxInFlight and MaxInFlightBytes bound what the source has open.
+	MaxInFlight, MaxInFlightBytes int64
+	Unrouted                      Unrouted
+}
+
+// Push is how a source is told that there is no room.
+type Push uint8
+
+// The ways.
+const (
+	// Refuse answers at once: the sender tries again.
+	Refuse Push = iota
+	// Pause lets the source wait.
+	Pause
+)
+
+// Unrouted is what becomes of a message that no route takes.
+type Unrouted uint8
+
+// The ways.
+const (
+	AckUnrouted        Unrouted = iota // acked, counted and logged
+	DeadLetterUnrouted                 // kept as a dead letter
+)
+
+// intake is one source's way in. It outlives configurations.
+type intake struct {
+	relay  *Relay
+	name   string
+	room   *semaphore.Semaphore
+	bytes  *semaphore.Semaphore
+	mu     sync.Mutex
+	spec   SourceSpec
+	paused chan struct{} // open while paused; nil when not
+	warned time.Time     // of the last warning about an unrouted message
+}
+
+// intake returns the source's way in, made or brought up to date. The caller
+// holds r.mu.
+func (r *Relay) intake(s SourceSpec) *intake {
+	in, ok := r.intakes[s.Name]
+	if !ok {
+		in = &intake{relay: r, name: s.Name, room: semaphore.New(s.MaxInFlight), bytes: semaphore.New(s.MaxInFlightBytes)}
+		r.intakes[s.Name] = in
+	}
+	in.mu.Lock()
+	in.spec = s
+	in.mu.Unlock()
+	in.room.Resize(s.MaxInFlight)
+	in.bytes.Resize(s.MaxInFlightBytes)
+	return in
+}
+
+// PauseSource makes a source take nothing until ResumeSource. false: there is
+// no such source.
+func (r *Relay) PauseSource(name string) bool { return r.pauseSource(name, true) }
+
+// ResumeSource lets a paused source go on.
+func (r *Relay) ResumeSource(name string) bool { return r.pauseSource(name, false) }
+
+func (r *Relay) pauseSource(name string, paused bool) bool {
+	r.mu.Lock()
+	in, ok := r.intakes[name]
+	r.mu.Unlock()
+	if ok {
+		in.setPaused(paused)
+	}
+	return ok
+}
+
+func (in *intake) setPaused(paused bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	switch {
+	case paused && in.paused == nil:
+		in.paused = make(chan struct{})
+	case !paused && in.paused != nil:
+		close(in.paused)
+		in.paused = nil
+	}
+}
+
+// SourceStatus is how one source stands now.
+type SourceStatus struct {
+	Source                  string
+	InFlight, MaxInFlight   int64
+	Bytes, MaxInFlightBytes int64
+	Paused                  bool
+}
+
+// Status is how the relay stands now.
+type Status struct {
+	Generation int
+	// Draining counts the older configurations that still have messages.
+	Draining int
+	Stopping bool
+	Sources  []SourceStatus
+}
+
+// Status returns how the relay stands.
+func (r *Relay) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := Status{Draining: len(r.draining), Stopping: r.stopping}
+	if r.current != nil {
+		s.Generation = r.current.number
+	}
+	for _, in := range r.intakes {
+		in.mu.Lock()
+		paused := in.paused != nil
+		in.mu.Unlock()
+		s.Sources = append(s.Sources, SourceStatus{
+			Source: in.name, InFlight: in.room.Held(), MaxInFlight: in.room.Max(),
+			Bytes: in.bytes.Held(), MaxInFlightBytes: in.bytes.Max(), Paused: paused,
+		})
+	}
+	slices.SortFunc(s.Sources, func(a, b SourceStatus) int { return strings.Compare(a.Source, b.Source) })
+	return s
+}

@@ -1,0 +1,120 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/deliver"
+)
+
+// Route decides which destinations a message goes to, and as what.
+type Route struct {
+	Name string
+	// Filter says whether the route takes the message; nil takes every one.
+	Filter func(context.Context, *message.Message) (bool, error)
+	// Transform makes the message that is sent; nil leaves it as it is.
+	Transform func(context.Context, *message.Message) (*message.Message, error)
+	// Validate refuses bodies; nil takes every one.
+	Validate func(context.Context, *message.Message) error
+	// Choose names the destinations. An error or an empty choice means that no
+	// router of the chain decided.
+	Choose func(context.Context, *message.Message) ([]Target, error)
+}
+
+// Target is a destination that a route chose.
+type Target struct {
+	To       *deliver.Destination
+	Required Requirement
+}
+
+// Requirement says what a destination's failure means for the message.
+type Requirement uint8
+
+// The requirements.
+const (
+	// Required: the source's ack waits for it, and its failure is a dead letter.
+	Required Requirement = iota
+	// BestEffort: its failure is counted and logged.
+	BestEffort
+)
+
+// leg is one delivery of a message.
+type leg struct {
+	route   string
+	target  Target
+	message *message.Message
+	place   deliver.Place
+}
+
+// plan is what routing made of a message.
+type plan struct {
+	taken   bool // a route's filter let it through, or failed
+	legs    []leg
+	letters []*message.DeadLetter
+}
+
+// route puts the message through one route and adds what came of it.
+func (r *Route) route(ctx context.Context, m *message.Message, p *plan) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.fail(r, m, message.ReasonTransform, fmt.Errorf("a step panicked: %v", v))
+		}
+	}()
+	if r.Filter != nil {
+		takes, err := r.Filter(ctx, m)
+		if err != nil {
+			p.fail(r, m, message.ReasonTransform, fmt.Errorf("filter: %w", err))
+			return
+		}
+		if !takes {
+			return
+		}
+	}
+	p.taken = true
+	out := m
+	if r.Transform != nil {
+		var err error
+		if out, err = r.Transform(ctx, m); err != nil {
+			p.fail(r, m, message.ReasonTransform, err)
+			return
+		}
+	}
+	if r.Validate != nil {
+		if err := r.Validate(ctx, out); err != nil {
+			p.fail(r, m, message.ReasonSchema, err)
+			return
+		}
+	}
+	targets, err := r.Choose(ctx, out)
+	if err == nil && len(targets) == 0 {
+		err = errors.New("no router chose a destination")
+	}
+	if err != nil {
+		p.fail(r, m, message.ReasonNoRoute, err)
+		return
+	}
+	for _, t := range targets {
+		p.legs = append(p.legs, leg{route: r.Name, target: t, message: out})
+	}
+}
+
+// fail adds a letter that keeps the message as it was received.
+func (p *plan) fail(r *Route, m *message.Message, reason message.Reason, err error) {
+	p.taken = true
+	p.letters = append(p.letters, &message.DeadLetter{
+		Message: m,
+		Death:   message.Death{Reason: reason, Route: r.Name, Error: failure.Clip(err.Error())},
+	})
+}
+
+// plan puts the message through every route of its source.
+func (g *Generation) plan(ctx context.Context, m *message.Message) plan {
+	var p plan
+	for _, r := range g.routes[m.Source] {
+		r.route(ctx, m, &p)
+	}
+	return p
+}

@@ -1,0 +1,271 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/deliver"
+)
+
+// settle takes the message through its routes. The routes' own work ends with
+// the relay, never with the source's ctx: once begun a message is settled.
+func (in *intake) settle(ctx context.Context, d connector.Delivery, spec SourceSpec) settled {
+	r := in.relay
+	g := r.begin()
+	defer r.end(g)
+	p := g.plan(r.work, d.Message)
+	if !p.taken {
+		if spec.Unrouted == AckUnrouted {
+			in.warnUnrouted(d.Message.ID)
+			return ended(event.SettledUnrouted, d.Message.ID)
+		}
+		p.letters = append(p.letters, &message.DeadLetter{
+			Message: d.Message, Death: message.Death{Reason: message.ReasonNoRoute, Error: "no route takes it"},
+		})
+	}
+	if s, ok := p.admit(ctx, spec.Push, d.Message.ID); !ok {
+		return s
+	}
+	r.bestEffort(g, p.legs)
+	results := r.deliver(r.work, p.legs, time.Time{})
+	return r.conclude(d, &p, results)
+}
+
+// warnUnrouted logs the first message that no route takes, and then one a
+// minute at most.
+func (in *intake) warnUnrouted(id string) {
+	now := time.Now()
+	in.mu.Lock()
+	warn := now.Sub(in.warned) >= time.Minute
+	if warn {
+		in.warned = now
+	}
+	in.mu.Unlock()
+	if warn {
+		in.relay.opts.Log.Warn("no route takes the message; it is acked and gone (unrouted: dead_letter keeps such)",
+			"source", in.name, "id", id)
+	}
+}
+
+// admit takes a place in the lane of every required leg, all or none: none is
+// held while another is waited for.
+func (p *plan) admit(ctx context.Context, push Push, id string) (settled, bool) {
+	full := p.enterAll(-1)
+	for full >= 0 {
+		to := p.legs[full].target.To
+		if push == Refuse {
+			return refused(id, to.RetryAfter(time.Now()),
+				fmt.Errorf("the lane of %s is full (max_pending)", to.Name())), false
+		}
+		place, err := to.EnterWait(ctx)
+		if err != nil {
+			return refused(id, retryWhenFull, fmt.Errorf("the lane of %s is full (max_pending)", to.Name())), false
+		}
+		p.legs[full].place = place
+		full = p.enterAll(full)
+	}
+	return settled{}, true
+}
+
+// enterAll takes the places of all required legs but the one that has its
+// place already, and returns -1, or gives all back and returns the leg whose
+// lane is full.
+func (p *plan) enterAll(has int) (full int) {
+	for i := range p.legs {
+		l := &p.legs[i]
+		if i == has || l.target.Required != Required {
+			continue
+		}
+		place, ok := l.target.To.Enter()
+		if !ok {
+			p.leaveAll()
+			return i
+		}
+		l.place = place
+	}
+	return -1
+}
+
+func (p *plan) leaveAll() {
+	for i := range p.legs {
+		p.legs[i].place.Leave()
+	}
+}
+
+// bestEffort starts the legs that nobody waits for. A full lane drops them.
+func (r *Relay) bestEffort(g *Generation, legs []leg) {
+	for _, l := range legs {
+		if l.target.Required == Required {
+			continue
+		}
+		place, ok := l.target.To.Enter()
+		if !ok {
+			r.dropped(l, "its lane is full (max_pending)")
+			continue
+		}
+		l.place = place
+		r.again(g)
+		r.background.Go(func() {
+			defer r.end(g)
+			if res := l.deliver(r.work, time.Time{}); res.Status != deliver.Delivered {
+				_, why := res.Last()
+				r.dropped(l, why)
+			}
+		})
+	}
+}
+
+// again takes a generation that is held already once more.
+func (r *Relay) again(g *Generation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g.open++
+}
+
+func (r *Relay) dropped(l leg, why string) {
+	r.opts.Events(event.Event{
+		Kind: event.BestEffortDropped, At: time.Now(), Route: l.route, Destination: l.target.To.Name(),
+		MessageID: l.message.ID, Error: why,
+	})
+}
+
+func (l *leg) deliver(ctx context.Context, since time.Time) deliver.Result {
+	return l.target.To.Deliver(ctx, deliver.Request{Message: l.message, Route: l.route, Place: l.place, Since: since})
+}
+
+// deliver runs the required legs side by side, the first on this goroutine, and
+// returns their results by leg. since is where
+// their age begins for a ttl; zero is the message's own time.
+func (r *Relay) deliver(ctx context.Context, legs []leg, since time.Time) []deliver.Result {
+	results := make([]deliver.Result, len(legs))
+	first := -1
+	var others sync.WaitGroup
+	for i := range legs {
+		if legs[i].target.Required != Required {
+			continue
+		}
+		if first < 0 {
+			first = i
+			continue
+		}
+		others.Go(func() { results[i] = legs[i].deliver(ctx, since) })
+	}
+	if first >= 0 {
+		results[first] = legs[first].deliver(ctx, since)
+	}
+	others.Wait()
+	return results
+}
+
+// conclude makes letters of what failed and says how the message ended.
+func (r *Relay) conclude(d connector.Delivery, p *plan, results []deliver.Result) settled {
+	s := ended(event.SettledDelivered, d.Message.ID)
+	cut := false
+	for i := range p.legs {
+		l, res := &p.legs[i], &results[i]
+		if l.target.Required != Required {
+			continue
+		}
+		s.note(l)
+		s.attempts += res.Attempts
+		switch res.Status {
+		case deliver.Delivered:
+		case deliver.Failed:
+			p.letters = append(p.letters, letterOf(l, res))
+		case deliver.Cancelled:
+			cut = true
+			p.letters = append(p.letters, letterOf(l, res))
+		}
+	}
+	if len(p.letters) == 0 {
+		return s
+	}
+	if cut && nackable(d) {
+		s.Status, s.counted = event.SettledNacked, event.SettledNacked
+		s.RetryAfter, s.Err = retryWhenStopped, errStopping
+		return s
+	}
+	if err := r.write(d, p.letters); err != nil {
+		s.Status, s.counted = event.SettledNacked, event.SettledNacked
+		s.RetryAfter, s.Err = retryWhenNacked, err
+		return s
+	}
+	s.Status, s.counted = event.SettledDeadLettered, event.SettledDeadLettered
+	return s
+}
+
+func nackable(d connector.Delivery) bool { return d.Nackable == nil || d.Nackable() }
+
+// note adds the leg's names to what the access log shows.
+func (s *settled) note(l *leg) {
+	if s.destination == "" {
+		s.route, s.destination = l.route, l.target.To.Name()
+		return
+	}
+	if !strings.Contains(","+s.route+",", ","+l.route+",") {
+		s.route += "," + l.route
+	}
+	s.destination += "," + l.target.To.Name()
+}
+
+// letterOf makes the letter of a leg that failed: the message as its route made
+// it.
+func letterOf(l *leg, res *deliver.Result) *message.DeadLetter {
+	tags, text := res.Last()
+	return &message.DeadLetter{
+		Message: l.message,
+		Death: message.Death{
+			Reason: message.ReasonDelivery, Destination: l.target.To.Name(), Route: l.route,
+			Attempts: res.Attempts, Tags: tags, Error: text, Hops: res.Hops,
+		},
+	}
+}
+
+// write keeps the letters. While somebody waits for the answer, the first that
+// can't be kept is an error: a nack. Where nobody does, it goes on trying until
+// it works or pawl ends: the message holds its room meanwhile, which pushes
+// back.
+func (r *Relay) write(d connector.Delivery, letters []*message.DeadLetter) error {
+	for _, l := range letters {
+		l.Relay, l.At = r.opts.Name, time.Now()
+		pause := time.Second
+		for {
+			err := r.opts.Letters(r.last, l)
+			if err == nil {
+				break
+			}
+			if nackable(d) {
+				return err
+			}
+			r.opts.Log.Error("a dead letter can't be kept and nobody is left to tell; trying again",
+				"id", l.Message.ID, "in", pause, "error", err)
+			if !pauseFor(r.last, pause) {
+				return errors.Join(errStopping, err)
+			}
+			pause = min(2*pause, maxLetterPause)
+		}
+	}
+	return nil
+}
+
+// maxLetterPause bounds the wait between two tries to keep a letter: soon
+// enough after space was made on a full disk.
+const maxLetterPause = 10 * time.Second
+
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
