@@ -2,14 +2,25 @@ package egress
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pawlhq/pawl/internal/core/failure"
 )
 
 // Client sends requests. Safe for concurrent use.
 type Client struct {
-	opts Options
+	path path
 }
+
+// path is one way to send requests: direct or standard.
+type path interface {
+	// do sends a request that has been checked.
+	do(ctx context.Context, req *Request) (*Response, error)
+	close()
+}
+
+// errClosed is a client that was closed.
+var errClosed = errors.New("the client is closed")
 
 // New makes a client. It opens no connection yet.
 func New(o Options) (*Client, error) {
@@ -17,7 +28,10 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{opts: o}, nil
+	if o.Proxy != nil || o.Protocol == HTTP2 {
+		return &Client{path: newStandard(o)}, nil
+	}
+	return &Client{path: newDirect(o)}, nil
 }
 
 // Do sends one request and reads its answer. An answer of any status is no
@@ -28,9 +42,23 @@ func New(o Options) (*Client, error) {
 // The end of ctx ends the call at once: with failure.Timeout if its deadline
 // passed, else with failure.Cancelled.
 func (c *Client) Do(ctx context.Context, req *Request) (*Response, error) {
-	return nil, &failure.Error{Message: "not connected"}
+	if err := req.check(); err != nil {
+		return nil, refusedRequest(err)
+	}
+	if ctx.Err() != nil {
+		return nil, classify(ctx, req.Target.addr, connecting, ctx.Err())
+	}
+	return c.path.do(ctx, req)
 }
 
 // Close closes the idle connections, and each one in use after its request.
 // Requests that come later fail. Calling it again does nothing.
-func (c *Client) Close() {}
+func (c *Client) Close() { c.path.close() }
+
+// closedFailure is the failure of a request to a closed client.
+func closedFailure() *failure.Error {
+	return &failure.Error{
+		Tags: failure.Tags{failure.Cancelled}, Class: failure.Transient, Verdict: failure.Neutral,
+		Message: "the request was not sent: " + errClosed.Error(), Err: errClosed,
+	}
+}

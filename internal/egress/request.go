@@ -24,7 +24,7 @@ const userAgent = "pawl"
 // safe for concurrent use.
 type Target struct {
 	method string
-	url    *url.URL
+	url    *url.URL // without user and fragment, the query escaped
 	secure bool
 	addr   string // host:port to dial
 	host   string // the Host field
@@ -44,7 +44,7 @@ func NewTarget(method string, u *url.URL, fixed ...Field) (*Target, error) {
 	if !httpguts.ValidHeaderFieldName(method) || method == http.MethodConnect {
 		return nil, fmt.Errorf("egress: %q is not a method that can be sent", method)
 	}
-	t := &Target{method: method, url: u, secure: u.Scheme == "https"}
+	t := &Target{method: method, secure: u.Scheme == "https"}
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("egress: scheme %q: use http or https", u.Scheme)
 	}
@@ -76,6 +76,10 @@ func NewTarget(method string, u *url.URL, fixed ...Field) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
+	plain := *u
+	plain.User, plain.Fragment, plain.RawFragment = nil, "", ""
+	_, plain.RawQuery, _ = strings.Cut(path, "?")
+	t.url = &plain
 	t.head = append(t.head, method+" "+path+" HTTP/1.1\r\n"...)
 	t.head = appendField(t.head, Field{"Host", t.host})
 	for _, f := range t.fixed {
@@ -151,6 +155,43 @@ type Request struct {
 	// KeepBody asks for the answer's body; without it the body is read and
 	// thrown away.
 	KeepBody bool
+}
+
+// check refuses a request that cannot be sent as it is.
+func (r *Request) check() error {
+	if r.Target == nil {
+		return errors.New("it has no target")
+	}
+	for _, f := range r.Header {
+		if err := checkField(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendHead appends the request up to its body, as it goes on the wire.
+func (r *Request) appendHead(b []byte) []byte {
+	b = append(b, r.Target.head...)
+	for _, f := range r.Header {
+		b = appendField(b, f)
+	}
+	if len(r.Body) > 0 || r.Target.expectsBody() {
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, int64(len(r.Body)), 10)
+		b = append(b, "\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// expectsBody reports whether servers want a Content-Length even of an empty
+// body (RFC 9110 §8.6).
+func (t *Target) expectsBody() bool {
+	switch t.method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		return true
+	}
+	return false
 }
 
 // checkField refuses what must never reach the wire. The value is not named:

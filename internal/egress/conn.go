@@ -1,0 +1,90 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// endpoint names what a connection leads to.
+type endpoint struct {
+	addr   string
+	secure bool
+}
+
+// conn is one connection of the direct path. One request has it at a time.
+type conn struct {
+	net.Conn // what is read and written: raw, or TLS over it
+	raw      net.Conn
+	to       endpoint
+	probe    probe
+	dies     time.Time // when it is too old to be used again
+	since    time.Time // when it became idle
+}
+
+// abort closes the connection without a word to the server. It never blocks
+// and may be called at any time, by anyone.
+func (c *conn) abort() { _ = c.raw.Close() }
+
+// retire closes a connection that no request has.
+func (c *conn) retire() { _ = c.Conn.Close() }
+
+// dialer opens connections.
+type dialer struct {
+	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
+	config *tls.Config // with no ServerName, unless the options had one
+}
+
+// sessions bounds the TLS sessions kept for resumption: as many as one client
+// has hosts, and then some.
+const sessions = 64
+
+func newDialer(o Options) dialer {
+	d := dialer{dial: o.Dial, config: &tls.Config{}}
+	if d.dial == nil {
+		nd := &net.Dialer{}
+		if o.DenyPrivate {
+			// Any port: what a public endpoint listens on is its own business.
+			nd.Control = ssrf.New(ssrf.WithAnyPort()).Safe
+		}
+		d.dial = nd.DialContext
+	}
+	if o.TLS != nil {
+		d.config = o.TLS.Clone()
+	}
+	if d.config.MinVersion < tls.VersionTLS12 {
+		d.config.MinVersion = tls.VersionTLS12
+	}
+	if d.config.ClientSessionCache == nil {
+		d.config.ClientSessionCache = tls.NewLRUClientSessionCache(sessions)
+	}
+	return d
+}
+
+// open connects, and shakes hands where the target is https.
+func (d *dialer) open(ctx context.Context, to endpoint) (*conn, error) {
+	raw, err := d.dial(ctx, "tcp", to.addr)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, raw: raw, to: to, probe: newProbe(raw)}
+	if !to.secure {
+		return c, nil
+	}
+	config := d.config.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	if config.ServerName == "" {
+		// The address was made by JoinHostPort.
+		config.ServerName, _, _ = net.SplitHostPort(to.addr)
+	}
+	secured := tls.Client(raw, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		c.abort()
+		return nil, err
+	}
+	c.Conn = secured
+	return c, nil
+}
