@@ -1,0 +1,305 @@
+package config
+
+import (
+	"net/url"
+	"path"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// MaxName is the longest name of a source, route, destination or relay, in
+// bytes: names are labels of metrics.
+const MaxName = 64
+
+// check reports what is wrong beyond single values, over all files.
+func (l *loader) check(c *Config) {
+	l.collectNames()
+	l.checkTop(c)
+	l.checkSources()
+	l.checkDestinations(c)
+	l.checkRoutes()
+	l.checkDeadLetter()
+	l.checkFallbacks()
+	l.checkUse()
+	l.checkListeners()
+	l.checkShared()
+}
+
+// key returns where a top-level key was said.
+func (l *loader) key(name string) (*file, *yaml.Node) {
+	o := l.said[name]
+	if o.file == nil && len(l.files) > 0 {
+		return l.files[0], nil
+	}
+	if o.file == nil {
+		return &file{}, nil
+	}
+	return o.file, o.node
+}
+
+func (l *loader) checkTop(c *Config) {
+	f, n := l.key("relay")
+	l.checkName(f, n, "relay", c.Relay)
+	f, n = l.key("shutdown_timeout")
+	if d := c.ShutdownTimeout; d < 0 || d > time.Hour {
+		l.errorf(f, n, "shutdown_timeout must be from 0s to 1h, not %s", setting.Duration(d))
+	}
+	f, n = l.key("http")
+	if c.HTTP.Listen != "" {
+		if _, _, err := splitAddress(c.HTTP.Listen); err != nil {
+			l.errorf(f, find(n, "listen"), "http.listen: %v", err)
+		}
+	}
+	l.checkTLS(f, find(n, "tls"), c.HTTP.TLS)
+	f, n = l.key("telemetry")
+	if e := c.Traces.Endpoint; e != "" {
+		if u, err := url.Parse(e); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			l.errorf(f, find(n, "traces.endpoint"), "telemetry.traces.endpoint must be a URL such as http://127.0.0.1:4318")
+		}
+	}
+	if o, ok := l.said["defaults"]; ok {
+		l.checkDelivery(o.file, o.node, &l.written.Defaults)
+	}
+}
+
+// checkName holds names to what works as a label, a file name and a word of a
+// command line.
+func (l *loader) checkName(f *file, n *yaml.Node, what, name string) {
+	switch {
+	case name == "":
+		l.errorf(f, n, "%s has no name", what)
+	case len(name) > MaxName:
+		l.errorf(f, n, "the name is longer than %d bytes", MaxName)
+	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" ||
+		strings.HasPrefix(name, "-") || strings.HasPrefix(name, "."):
+		l.errorf(f, n, "bad name %q; use letters, digits, - _ and ., not beginning with - or .", name)
+	}
+}
+
+// unique remembers where names stand and reports the second of each.
+func (l *loader) unique(seen map[string]origin, o origin, what, name string) {
+	n := find(o.node, "name")
+	if before, twice := seen[name]; twice && name != "" {
+		l.errorf(o.file, n, "the %s %q is there twice, first in %s", what, name, before.place())
+		return
+	}
+	seen[name] = origin{o.file, n}
+}
+
+func (l *loader) checkSources() {
+	seen := map[string]origin{}
+	for i := range l.sources {
+		s := &l.sources[i]
+		if s.node.Kind != yaml.MappingNode {
+			continue // reported as no mapping
+		}
+		l.checkName(s.file, find(s.node, "name"), "this source", s.Name)
+		l.unique(seen, s.origin, "source", s.Name)
+		if v := s.MaxInFlight; v < 1 || v > MaxPlaces {
+			l.errorf(s.file, find(s.node, "max_in_flight"), "max_in_flight must be from 1 to %d, not %d", MaxPlaces, v)
+		}
+		const least, most = setting.Size(1 << 10), setting.Size(1 << 40)
+		if v := s.MaxInFlightBytes; v < least || v > most {
+			l.errorf(s.file, find(s.node, "max_in_flight_bytes"), "max_in_flight_bytes must be from %s to %s, not %s", least, most, v)
+		}
+		l.checkSettings(s.origin, s.settings)
+	}
+}
+
+func (l *loader) checkDestinations(c *Config) {
+	seen := map[string]origin{}
+	for i := range l.destinations {
+		e := &l.destinations[i]
+		if e.node.Kind != yaml.MappingNode {
+			continue // reported as no mapping
+		}
+		l.checkName(e.file, find(e.node, "name"), "this destination", e.Name)
+		l.unique(seen, e.origin, "destination", e.Name)
+		l.checkDelivery(e.file, e.node, &e.writtenDelivery)
+		l.checkResolved(e, &c.Destinations[i].Delivery)
+		l.checkSettings(e.origin, e.settings)
+	}
+}
+
+// checkResolved looks at values that come from different levels.
+func (l *loader) checkResolved(e *destinationEntry, d *Delivery) {
+	l.checkBreaker(d, e)
+	// The warning belongs where one of the two was said last.
+	place := func(a, b string) (*file, *yaml.Node) {
+		for _, key := range []string{a, b} {
+			if d.From[key] == LevelDestination {
+				return e.file, find(e.node, key)
+			}
+		}
+		o := l.said["defaults"]
+		if d.From[a] == LevelDefaults {
+			return o.file, find(o.node, a)
+		}
+		return o.file, find(o.node, b)
+	}
+	if d.Deadline > 0 && d.Deadline < d.Timeout {
+		f, n := place("deadline", "timeout")
+		l.warnf(f, n, "the deadline %s is shorter than the timeout of one attempt, %s", setting.Duration(d.Deadline), setting.Duration(d.Timeout))
+	}
+	if d.From["workers"] != LevelBuiltIn && d.Workers > d.MaxPending {
+		f, n := place("workers", "max_pending")
+		l.warnf(f, n, "only %d of the %d workers can be busy: max_pending is %d", d.MaxPending, d.Workers, d.MaxPending)
+	}
+}
+
+// checkSettings asks a kind what is wrong with its settings, and looks at the
+// TLS files of a listener.
+func (l *loader) checkSettings(o origin, s connector.Settings) {
+	if s == nil {
+		return
+	}
+	for _, p := range s.Check() {
+		n := find(o.node, p.Field)
+		message := p.Message
+		if p.Field != "" {
+			message = p.Field + ": " + message
+		}
+		if p.Warning {
+			l.warnf(o.file, n, "%s", message)
+		} else {
+			l.errorf(o.file, n, "%s", message)
+		}
+	}
+	if v, ok := lookupField(s, "tls"); ok {
+		if t, ok := v.Interface().(*setting.ServerTLS); ok {
+			l.checkTLS(o.file, find(o.node, "tls"), t)
+		}
+	}
+}
+
+// checkTLS reads a listener's certificate. Files that can't be read are
+// reported by the decoder already.
+func (l *loader) checkTLS(f *file, n *yaml.Node, t *setting.ServerTLS) {
+	if t == nil {
+		return
+	}
+	if t.Cert == "" || t.Key == "" {
+		l.errorf(f, n, "tls needs cert and key")
+		return
+	}
+	for _, name := range []string{t.Cert, t.Key, t.ClientCA} {
+		if name != "" && readable(name) != nil {
+			return
+		}
+	}
+	if _, err := t.Config(); err != nil {
+		l.errorf(f, n, "%v", err)
+	}
+}
+
+// checkExpr reports what is wrong with a jq expression.
+func (l *loader) checkExpr(f *file, n *yaml.Node, key, src string) {
+	if strings.TrimSpace(src) == "" {
+		l.errorf(f, n, "%s is empty", key)
+		return
+	}
+	if l.opts.CheckExpr == nil {
+		return
+	}
+	if err := l.opts.CheckExpr(src); err != nil {
+		l.errorf(f, n, "%s: %v", key, err)
+	}
+}
+
+// checkTransforms holds each step to one thing it does.
+func (l *loader) checkTransforms(f *file, list *yaml.Node, steps []writtenTransform) {
+	if len(steps) > MaxList {
+		l.errorf(f, list, "more than %d transforms", MaxList)
+	}
+	for i, n := range items(list) {
+		if n = target(n); n.Kind != yaml.MappingNode {
+			continue // reported as no mapping
+		}
+		t := &steps[i]
+		said := 0
+		for _, is := range []bool{t.JQ != nil, t.SetHeaders != nil, t.DropHeaders != nil} {
+			if is {
+				said++
+			}
+		}
+		if keys := len(entries(n)); said != 1 && keys == said {
+			l.errorf(f, n, "a transform has exactly one of jq, set_headers and drop_headers; write several as several steps")
+		}
+		if t.JQ != nil {
+			l.checkExpr(f, find(n, "jq"), "jq", *t.JQ)
+		}
+		if t.SetHeaders != nil {
+			for name, value := range *t.SetHeaders {
+				if !headerName(name) || strings.ContainsAny(value, "\r\n\x00") {
+					l.errorf(f, find(n, "set_headers"), "set_headers: %q is no header name, or its value has a line break", name)
+				}
+			}
+		}
+		if t.DropHeaders != nil {
+			l.checkPatterns(f, find(n, "drop_headers"), "drop_headers", *t.DropHeaders)
+		}
+	}
+}
+
+// checkPatterns reports what is no glob.
+func (l *loader) checkPatterns(f *file, list *yaml.Node, key string, patterns []string) {
+	if len(patterns) > MaxList {
+		l.errorf(f, list, "more than %d patterns in %s", MaxList, key)
+	}
+	for i, n := range items(list) {
+		if _, err := path.Match(patterns[i], ""); err != nil || patterns[i] == "" {
+			l.errorf(f, target(n), "%s: bad pattern %q", key, patterns[i])
+		}
+	}
+}
+
+// headerName reports whether s is a token of RFC 9110, section 5.6.2.
+func headerName(s string) bool {
+	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return s != "" && len(s) <= MaxList && strings.Trim(s, token) == ""
+}
+
+// checkShared warns of routes that can send one message to one destination
+// with different bodies under the same idempotency key.
+func (l *loader) checkShared() {
+	type pair struct{ from, to string }
+	first := map[pair]*routeEntry{}
+	for i := range l.routes {
+		b := &l.routes[i]
+		warned := map[*routeEntry]struct{}{}
+		for _, from := range b.From {
+			for _, to := range targetNames(b.targets()) {
+				a, both := first[pair{from, to}]
+				if !both {
+					first[pair{from, to}] = b
+					continue
+				}
+				if _, again := warned[a]; again || a == b || reflect.DeepEqual(transforms(a.Transforms), transforms(b.Transforms)) {
+					continue
+				}
+				warned[a] = struct{}{}
+				l.warnf(b.file, find(b.node, "name"), "a message of %q that this route and %q (%s) both take goes to %q twice, "+
+					"with different bodies and one idempotency key", from, a.Name, a.place(), to)
+			}
+		}
+	}
+}
+
+func targetNames(targets []Target) []string {
+	all := make([]string, len(targets))
+	for i, t := range targets {
+		all[i] = t.Destination
+	}
+	return all
+}
+
+func (e *routeEntry) targets() []Target {
+	r := buildRoute(e)
+	return r.Targets()
+}

@@ -1,0 +1,252 @@
+package config
+
+import (
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/pawlhq/pawl/internal/core/backoff"
+	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/retry"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// The built-in values of the delivery settings; retry and breaker have their
+// own, beside their rules.
+const (
+	// DefaultTimeout is what most APIs answer well within, and short enough
+	// that five tries are over before a caller's patience is.
+	DefaultTimeout = 5 * time.Second
+	// DefaultWorkers keeps a destination of 100 ms busy with 640 messages a second.
+	DefaultWorkers = 64
+	// DefaultMaxPending is eight times the workers: what is waiting for a
+	// retry or a breaker holds a place and no worker.
+	DefaultMaxPending = 512
+	// DefaultIdempotencyHeader is the name in the IETF draft
+	// draft-ietf-httpapi-idempotency-key-header.
+	DefaultIdempotencyHeader = "Idempotency-Key"
+	// DefaultLetterAttempts is how often the write of a dead letter is tried.
+	DefaultLetterAttempts = 3
+)
+
+// Bounds of the delivery settings.
+const (
+	// MaxTimeout bounds an attempt: what takes longer is a job, not a message.
+	MaxTimeout = time.Hour
+	// MaxSpan bounds deadline and ttl.
+	MaxSpan = 365 * 24 * time.Hour
+	// MaxWorkers bounds the attempts in flight to one destination: each may
+	// hold a connection.
+	MaxWorkers = 10_000
+	// MaxPlaces bounds the messages in one lane: they are in memory.
+	MaxPlaces = 1_000_000
+	// MaxList bounds the lists of names, tags, patterns and steps.
+	MaxList = 256
+)
+
+// resolveDelivery makes a policy of the built-in values, the defaults and the
+// destination's own.
+func resolveDelivery(defaults, own *writtenDelivery) Delivery {
+	d := Delivery{From: map[string]string{}}
+	d.Retry = retry.Resolve(
+		retry.Layer{Level: LevelDefaults, Overlay: defaults.Retry.overlay()},
+		retry.Layer{Level: LevelDestination, Overlay: own.Retry.overlay()},
+	)
+	from := d.From
+	d.Timeout = pick(from, "timeout", setting.Duration(DefaultTimeout), defaults.Timeout, own.Timeout).D()
+	d.Deadline = pick(from, "deadline", 0, defaults.Deadline, own.Deadline).D()
+	d.Workers = pick(from, "workers", DefaultWorkers, defaults.Workers, own.Workers)
+	d.MaxPending = pick(from, "max_pending", DefaultMaxPending, defaults.MaxPending, own.MaxPending)
+	d.DeliveredOn = pick(from, "delivered_on", nil, defaults.DeliveredOn, own.DeliveredOn)
+	d.Success = pick(from, "success", "", defaults.Success, own.Success)
+	d.TTL = pick(from, "ttl", 0, defaults.TTL, own.TTL).D()
+	d.Breaker = resolveBreaker(from, &defaults.CircuitBreaker, &own.CircuitBreaker)
+	d.WhenOpen = pick(from, "when_open", WhenOpenWait, defaults.WhenOpen, own.WhenOpen)
+	d.Transforms = transforms(pick(from, "transforms", nil, defaults.Transforms, own.Transforms))
+	d.ForwardHeaders = pick(from, "forward_headers", nil, defaults.ForwardHeaders, own.ForwardHeaders)
+	d.IdempotencyHeader = pick(from, "idempotency_header", DefaultIdempotencyHeader,
+		defaults.IdempotencyHeader, own.IdempotencyHeader)
+	return d
+}
+
+// pick returns the nearest value that was said and notes its level.
+func pick[T any](from map[string]string, name string, builtIn T, defaults, own *T) T {
+	switch {
+	case own != nil:
+		from[name] = LevelDestination
+		return *own
+	case defaults != nil:
+		from[name] = LevelDefaults
+		return *defaults
+	default:
+		from[name] = LevelBuiltIn
+		return builtIn
+	}
+}
+
+// resolveBreaker returns nil where the nearest level that says anything says
+// false.
+func resolveBreaker(from map[string]string, defaults, own *writtenBreaker) *breaker.Settings {
+	const name = "circuit_breaker"
+	state := breakerOn
+	from[name] = LevelBuiltIn
+	if defaults.state != breakerUnsaid {
+		state, from[name] = defaults.state, LevelDefaults
+	}
+	if own.state != breakerUnsaid {
+		state, from[name] = own.state, LevelDestination
+	}
+	if state == breakerOff {
+		return nil
+	}
+	b := breaker.Defaults()
+	key := func(field string) string { return name + "." + field }
+	b.FailureRatio = float64(pick(from, key("failure_ratio"), setting.Ratio(b.FailureRatio), defaults.FailureRatio, own.FailureRatio))
+	b.MinRequests = pick(from, key("min_requests"), b.MinRequests, defaults.MinRequests, own.MinRequests)
+	b.Window = pick(from, key("window"), setting.Duration(b.Window), defaults.Window, own.Window).D()
+	b.OpenFor = pick(from, key("open_for"), setting.Duration(b.OpenFor), defaults.OpenFor, own.OpenFor).D()
+	longest := setting.Duration(b.MaxOpenFor)
+	if from[key("open_for")] != LevelBuiltIn {
+		longest = setting.Duration(b.OpenFor) // said alone, it is not doubled
+	}
+	b.MaxOpenFor = pick(from, key("max_open_for"), longest, defaults.MaxOpenFor, own.MaxOpenFor).D()
+	b.HalfOpenMax = pick(from, key("half_open_max"), b.HalfOpenMax, defaults.HalfOpenMax, own.HalfOpenMax)
+	return &b
+}
+
+// overlay is the level in the words of the core. Tags that are no tags are
+// left out: they are reported one by one.
+func (w *writtenRetry) overlay() retry.Overlay {
+	o := retry.Overlay{
+		Attempts: w.Attempts, RespectRetryAfter: w.RespectRetryAfter,
+		Backoff: span(w.Backoff), MaxBackoff: span(w.MaxBackoff), MaxRetryAfter: span(w.MaxRetryAfter),
+		RetryOn: validTags(w.RetryOn), NeverOn: validTags(w.NeverOn),
+	}
+	if w.Jitter != nil {
+		o.Jitter = new(backoff.Jitter(*w.Jitter))
+	}
+	return o
+}
+
+func span(d *setting.Duration) *time.Duration {
+	if d == nil {
+		return nil
+	}
+	return new(d.D())
+}
+
+func validTags(list *[]failure.Tag) *failure.Tags {
+	if list == nil {
+		return nil
+	}
+	tags := make(failure.Tags, 0, len(*list))
+	for _, t := range *list {
+		if t.Valid() {
+			tags = append(tags, t)
+		}
+	}
+	return &tags
+}
+
+func transforms(list []writtenTransform) []Transform {
+	var all []Transform
+	for _, w := range list {
+		var t Transform
+		if w.JQ != nil {
+			t.JQ = *w.JQ
+		}
+		if w.SetHeaders != nil {
+			t.SetHeaders = *w.SetHeaders
+		}
+		if w.DropHeaders != nil {
+			t.DropHeaders = *w.DropHeaders
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// checkDelivery reports what is wrong with one level. n is its mapping.
+func (l *loader) checkDelivery(f *file, n *yaml.Node, w *writtenDelivery) {
+	at := func(path string) *yaml.Node { return find(n, path) }
+	l.checkRetry(f, n, &w.Retry)
+	bound := func(key string, v *setting.Duration, least, most time.Duration) {
+		if v != nil && (v.D() < least || v.D() > most) {
+			l.errorf(f, at(key), "%s must be from %s to %s, not %s", key, setting.Duration(least), setting.Duration(most), *v)
+		}
+	}
+	bound("timeout", w.Timeout, time.Millisecond, MaxTimeout)
+	bound("deadline", w.Deadline, 0, MaxSpan)
+	bound("ttl", w.TTL, 0, MaxSpan)
+	count := func(key string, v *int, most int) {
+		if v != nil && (*v < 1 || *v > most) {
+			l.errorf(f, at(key), "%s must be from 1 to %d, not %d", key, most, *v)
+		}
+	}
+	count("workers", w.Workers, MaxWorkers)
+	count("max_pending", w.MaxPending, MaxPlaces)
+	l.checkTags(f, at("delivered_on"), w.DeliveredOn, "delivered_on")
+	if w.Success != nil {
+		l.checkExpr(f, at("success"), "success", *w.Success)
+	}
+	if w.Transforms != nil {
+		l.checkTransforms(f, at("transforms"), *w.Transforms)
+	}
+	if w.ForwardHeaders != nil {
+		l.checkPatterns(f, at("forward_headers"), "forward_headers", *w.ForwardHeaders)
+	}
+	if h := w.IdempotencyHeader; h != nil && !headerName(*h) {
+		l.errorf(f, at("idempotency_header"), "idempotency_header: %q is no header name", *h)
+	}
+}
+
+// checkRetry reports what is wrong with the retry below n.
+func (l *loader) checkRetry(f *file, n *yaml.Node, w *writtenRetry) {
+	l.checkTags(f, find(n, "retry.retry_on"), w.RetryOn, "retry_on")
+	l.checkTags(f, find(n, "retry.never_on"), w.NeverOn, "never_on")
+	for _, p := range w.overlay().Check() {
+		l.errorf(f, find(n, "retry."+p.Field), "retry.%s: %s", p.Field, p.Message)
+	}
+}
+
+// checkTags reports what is no tag, each at its place in the list.
+func (l *loader) checkTags(f *file, list *yaml.Node, tags *[]failure.Tag, key string) {
+	if tags == nil {
+		return
+	}
+	known := failure.Known()
+	words := make([]string, len(known))
+	for i, t := range known {
+		words[i] = string(t)
+	}
+	for i, n := range items(list) {
+		if t := (*tags)[i]; !t.Valid() {
+			l.suggestf(f, target(n), string(t), words, "%s: unknown tag %q", key, string(t))
+		}
+	}
+}
+
+// checkBreaker holds the resolved breaker to the core's bounds, each problem
+// at the place that said the value.
+func (l *loader) checkBreaker(d *Delivery, e *destinationEntry) {
+	if d.Breaker == nil {
+		return
+	}
+	for _, p := range d.Breaker.Check() {
+		path := "circuit_breaker." + p.Field
+		where := e.origin
+		switch d.From[path] {
+		case LevelDefaults:
+			where = l.said["defaults"]
+		case LevelBuiltIn: // it is the other value that does not fit
+			if p.Field == "max_open_for" && d.From["circuit_breaker.open_for"] == LevelDefaults {
+				where = l.said["defaults"]
+			}
+			if p.Field == "max_open_for" {
+				path = "circuit_breaker.open_for"
+			}
+		}
+		l.errorf(where.file, find(where.node, path), "circuit_breaker.%s: %s", p.Field, p.Message)
+	}
+}

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/pawlhq/pawl/internal/connector"
+)
+
+// DefaultFile is read where no file is named.
+const DefaultFile = "pawl.yaml"
+
+// Options are what Load needs from outside.
+type Options struct {
+	// Registry holds the kinds of source and destination. It must be set.
+	Registry *connector.Registry
+	// CheckExpr says what is wrong with a jq expression; nil checks none.
+	CheckExpr func(src string) error
+	// CheckSchema says what is wrong with a JSON Schema file, that it can't be
+	// read included; nil only looks whether it can be read.
+	CheckSchema func(file string) error
+	// LookupEnv reads the environment; nil is os.LookupEnv.
+	LookupEnv func(name string) (string, bool)
+}
+
+// Load reads the files and folders of paths (DefaultFile where there are none)
+// and what they include. Of a folder it takes the *.yaml and *.yml files, not
+// those of folders below.
+//
+// The report is never nil and holds every problem that was found. The
+// configuration is nil when one of them is an error.
+func Load(paths []string, opts Options) (*Config, *Report) {
+	if len(paths) == 0 {
+		paths = []string{DefaultFile}
+	}
+	if opts.LookupEnv == nil {
+		opts.LookupEnv = os.LookupEnv
+	}
+	l := &loader{opts: opts, secrets: &Redactor{}, notes: map[*yaml.Node]note{},
+		seen: map[string]struct{}{}, said: map[string]origin{}, written: defaultWritten()}
+	c := l.load(paths)
+	report := l.finish()
+	if report.Errors() > 0 {
+		return nil, report
+	}
+	return c, report
+}
+
+// loader is the state of one Load.
+type loader struct {
+	opts     Options
+	files    []*file
+	seen     map[string]struct{} // real paths of files
+	problems []Problem
+	secrets  *Redactor
+	notes    map[*yaml.Node]note // scalars that were expanded
+
+	secretDir  string
+	secretsEnv bool
+
+	written      written // but for its lists, which are below
+	said         map[string]origin
+	sources      []sourceEntry
+	routes       []routeEntry
+	destinations []destinationEntry
+
+	sourceNames, destinationNames names
+}
+
+func (l *loader) load(paths []string) *Config {
+	for _, p := range paths {
+		l.add(p)
+	}
+	l.findSecrets()
+	for _, f := range l.files {
+		l.expand(f, f.root)
+	}
+	for _, f := range l.files {
+		l.decodeFile(f)
+	}
+	c := l.build()
+	l.check(c)
+	c.Secrets = l.secrets
+	for _, f := range l.files {
+		c.Files = append(c.Files, f.path)
+	}
+	return c
+}
+
+// finish seals the secrets and makes the report, scrubbed.
+func (l *loader) finish() *Report {
+	l.secrets.seal()
+	for i := range l.problems {
+		p := &l.problems[i]
+		p.File = printable(p.File)
+		p.Message = printable(l.secrets.message(p.Message))
+		p.Suggestion = printable(l.secrets.message(p.Suggestion))
+		p.Excerpt = l.secrets.Redact(p.Excerpt)
+	}
+	r := &Report{Problems: l.problems}
+	r.settle()
+	return r
+}
+
+// at returns the place of a node, or of the file where n is nil.
+func (f *file) at(n *yaml.Node) Place {
+	if n == nil {
+		return Place{File: f.path}
+	}
+	return Place{File: f.path, Line: n.Line, Column: n.Column}
+}
+
+func (l *loader) errorf(f *file, n *yaml.Node, format string, args ...any) {
+	l.report(f, f.at(n), Error, "", fmt.Sprintf(format, args...))
+}
+
+func (l *loader) warnf(f *file, n *yaml.Node, format string, args ...any) {
+	l.report(f, f.at(n), Warning, "", fmt.Sprintf(format, args...))
+}
+
+// suggestf reports an error with the nearest of candidates to word.
+func (l *loader) suggestf(f *file, n *yaml.Node, word string, candidates []string, format string, args ...any) {
+	l.report(f, f.at(n), Error, nearest(word, candidates), fmt.Sprintf(format, args...))
+}
+
+func (l *loader) report(f *file, at Place, s Severity, suggestion, message string) {
+	p := Problem{
+		File: at.File, Line: at.Line, Column: at.Column,
+		Severity: s, Message: message, Suggestion: suggestion,
+	}
+	if at.Line > 0 {
+		p.Excerpt, p.caret = excerpt(f.line(at.Line), at.Column)
+	}
+	l.problems = append(l.problems, p)
+}
+
+// resolve makes a path that stands in f usable from the working folder.
+func (f *file) resolve(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(f.path), path)
+}

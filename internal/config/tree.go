@@ -1,0 +1,306 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/retry"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// Config is a whole configuration, defaults filled in and inheritance
+// resolved. It is not changed after Load; safe for concurrent reading.
+type Config struct {
+	// Relay is the relay's name.
+	Relay string
+	// State is the folder that pawl keeps everything in, as a path that works
+	// from the working folder.
+	State           string
+	HTTP            HTTP
+	Log             Log
+	Traces          Traces
+	ShutdownTimeout time.Duration
+
+	Sources      []Source
+	Routes       []Route
+	Destinations []Destination
+	DeadLetter   DeadLetter
+
+	// Secrets knows every secret value of the configuration and scrubs them
+	// from texts.
+	Secrets *Redactor
+	// Files are the paths of all files that were read, for --watch.
+	Files []string
+}
+
+// Destination returns the destination with the name.
+func (c *Config) Destination(name string) (*Destination, bool) {
+	for i := range c.Destinations {
+		if c.Destinations[i].Name == name {
+			return &c.Destinations[i], true
+		}
+	}
+	return nil, false
+}
+
+// Source returns the source with the name.
+func (c *Config) Source(name string) (*Source, bool) {
+	for i := range c.Sources {
+		if c.Sources[i].Name == name {
+			return &c.Sources[i], true
+		}
+	}
+	return nil, false
+}
+
+// Place is where something stands in the configuration. Line and Column count
+// from 1, columns in characters; 0 is the file as a whole.
+type Place struct {
+	File         string
+	Line, Column int
+}
+
+// HTTP is the admin listener.
+type HTTP struct {
+	// Listen is host:port; "" is no listener.
+	Listen string
+	TLS    *setting.ServerTLS // nil for plain HTTP
+}
+
+// LogFormat is how log lines are written.
+type LogFormat string
+
+// The formats of log lines.
+const (
+	LogAuto LogFormat = "auto" // text on a terminal, JSON elsewhere
+	LogText LogFormat = "text"
+	LogJSON LogFormat = "json"
+)
+
+// Access says whether each settled message gets a log line.
+type Access string
+
+// The settings of the access log.
+const (
+	AccessOff Access = "off"
+	AccessOn  Access = "on"
+)
+
+// Log is what is logged and how.
+type Log struct {
+	Level  slog.Level
+	Format LogFormat
+	Access Access
+}
+
+// Traces is where OpenTelemetry spans go.
+type Traces struct {
+	// Endpoint is the URL of an OTLP/HTTP collector; "" makes no traces.
+	Endpoint string
+	// SampleRatio is the share of messages that are traced, from 0 to 1.
+	SampleRatio float64
+	// Headers go with each export, to authenticate.
+	Headers map[string]setting.Secret
+}
+
+// Unrouted says what becomes of a message that no route takes.
+type Unrouted string
+
+// What becomes of a message that no route takes.
+const (
+	UnroutedAck        Unrouted = "ack"         // counted, logged, acked
+	UnroutedDeadLetter Unrouted = "dead_letter" // kept, reason no_route
+)
+
+// Source is one source with the settings that all kinds have; Settings are its
+// kind's own.
+type Source struct {
+	Name string
+	Type string
+	// MaxInFlight and MaxInFlightBytes bound the messages it has open.
+	MaxInFlight      int
+	MaxInFlightBytes int64
+	Unrouted         Unrouted
+	Settings         connector.Settings
+	At               Place
+}
+
+// Route is a way from sources to destinations. Either To or Routers is set.
+type Route struct {
+	Name       string
+	From       []string
+	Filter     string // jq; "" takes everything
+	Transforms []Transform
+	// Schema is the JSON Schema file that bodies must fit; "" for none.
+	Schema  string
+	To      []Target
+	Routers []Router // tried in order until one decides
+	At      Place
+}
+
+// Targets returns every destination that the route can send to, each once, in
+// the order they are written.
+func (r *Route) Targets() []Target {
+	all := append([]Target(nil), r.To...)
+	for _, router := range r.Routers {
+		all = append(all, router.To...)
+		for _, rule := range router.Rules {
+			all = append(all, rule.To...)
+		}
+	}
+	seen := make(map[string]struct{}, len(all))
+	unique := all[:0]
+	for _, t := range all {
+		if _, dup := seen[t.Destination]; !dup {
+			seen[t.Destination] = struct{}{}
+			unique = append(unique, t)
+		}
+	}
+	return unique
+}
+
+// Transform is one step that shapes a message. Exactly one field is set.
+type Transform struct {
+	JQ          string            // the program whose value becomes the body
+	SetHeaders  map[string]string // set or replaced
+	DropHeaders []string          // names or globs
+}
+
+// Need says whether a message waits for a destination.
+type Need string
+
+// The needs of a target.
+const (
+	Required   Need = "required"    // the message is settled once it is there or its dead letter is
+	BestEffort Need = "best_effort" // counted and logged when it fails, no dead letter
+)
+
+// Target is a destination of a route.
+type Target struct {
+	Destination string
+	Need        Need
+	At          Place
+}
+
+// RouterType is a way to choose destinations.
+type RouterType string
+
+// The types of router.
+const (
+	RouterStatic RouterType = "static"
+	RouterRules  RouterType = "rules"
+)
+
+// Match says how many rules of a router may take a message.
+type Match string
+
+// The matches of a rules router.
+const (
+	MatchFirst Match = "first"
+	MatchAll   Match = "all"
+)
+
+// Router chooses among destinations. Static has To; rules has Rules and Match.
+type Router struct {
+	Type  RouterType
+	To    []Target
+	Rules []Rule
+	Match Match
+	At    Place
+}
+
+// Rule sends messages for which the jq When is true to To.
+type Rule struct {
+	When string
+	To   []Target
+	At   Place
+}
+
+// Destination is one destination: how it is delivered to, and its kind's own
+// settings.
+type Destination struct {
+	Name     string
+	Type     string
+	Delivery Delivery
+	Fallback []string
+	Settings connector.Settings
+	At       Place
+}
+
+// WhenOpen says what a message does at an open breaker with nowhere else to go.
+type WhenOpen string
+
+// What a message does at an open breaker with nowhere else to go.
+const (
+	WhenOpenWait WhenOpen = "wait"
+	WhenOpenFail WhenOpen = "fail"
+)
+
+// Delivery is a destination's policy: built-in values, then `defaults`, then
+// the destination's own, resolved.
+type Delivery struct {
+	Retry    retry.Policy
+	Timeout  time.Duration
+	Deadline time.Duration // 0 is none
+	// Workers is how many attempts run at once, MaxPending how many messages
+	// the lane holds.
+	Workers     int
+	MaxPending  int
+	DeliveredOn failure.Tags
+	Success     string        // jq; "" takes any 2xx
+	TTL         time.Duration // 0 is none
+	// Breaker is nil where it was removed.
+	Breaker           *breaker.Settings
+	WhenOpen          WhenOpen
+	Transforms        []Transform
+	ForwardHeaders    []string
+	IdempotencyHeader string
+	// From says which level each value comes from, by its written name
+	// ("timeout", "circuit_breaker.window"): LevelBuiltIn, LevelDefaults or
+	// LevelDestination. Retry keeps its own.
+	From map[string]string
+}
+
+// The levels that a delivery setting can come from.
+const (
+	LevelBuiltIn     = "built-in"
+	LevelDefaults    = "defaults"
+	LevelDestination = "destination"
+	LevelDeadLetter  = "dead_letter" // of DeadLetter.Retry alone
+)
+
+// DeadLetterType is where dead letters are kept.
+type DeadLetterType string
+
+// The types of dead-letter queue.
+const (
+	DeadLetterFile        DeadLetterType = "file"        // segments in a folder
+	DeadLetterDestination DeadLetterType = "destination" // sent to a named destination
+)
+
+// DeadLetter says where dead letters go.
+type DeadLetter struct {
+	Type DeadLetterType
+	// Path is the folder of type file.
+	Path string
+	// Destination is the name of type destination.
+	Destination string
+	Retry       retry.Policy
+	// Fallback are names of destinations, and the words stdout and stderr.
+	Fallback []string
+	// Origin says whether the configuration has a dead_letter.
+	Origin Origin
+	At     Place
+}
+
+// Origin says whether something stands in the configuration.
+type Origin string
+
+// The origins.
+const (
+	Said    Origin = "said"
+	Default Origin = "default"
+)
