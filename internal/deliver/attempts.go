@@ -166,7 +166,8 @@ func (s *stay) because(why string) *failure.Error {
 func (s *stay) attempt(n int, ready time.Time) (*failure.Error, retry.Decision) {
 	began := time.Now()
 	s.attempts++
-	f := s.send(n)
+	ctx, done := s.trace(n, began.Sub(ready))
+	f := s.send(ctx)
 	ended := time.Now()
 	var d retry.Decision
 	if f != nil {
@@ -180,6 +181,7 @@ func (s *stay) attempt(n int, ready time.Time) (*failure.Error, retry.Decision) 
 		Number: n, Endpoint: s.at.spec.Name, At: began, Waited: began.Sub(ready),
 		Duration: ended.Sub(began), Outcome: outcomeOf(f, d),
 	}
+	done(a.Outcome, f)
 	e := event.Event{
 		Kind: event.AttemptEnded, At: ended, Destination: s.at.spec.Name, Endpoint: a.Endpoint, Route: s.req.Route,
 		MessageID: s.message.ID, Number: n, Outcome: a.Outcome, Took: a.Duration, Waited: a.Waited,
@@ -192,6 +194,20 @@ func (s *stay) attempt(n int, ready time.Time) (*failure.Error, retry.Decision) 
 	s.at.fleet.opts.Events(e)
 	return f, d
 }
+
+// trace begins to follow the n-th try, where somebody does.
+func (s *stay) trace(n int, waited time.Duration) (context.Context, func(message.Outcome, *failure.Error)) {
+	t := s.at.fleet.opts.Trace
+	if t == nil {
+		return s.ctx, untraced
+	}
+	return t.Attempt(s.ctx, AttemptInfo{
+		Route: s.req.Route, Destination: s.at.spec.Name, Endpoint: s.at.spec.Name,
+		MessageID: s.message.ID, Number: n, Waited: waited,
+	})
+}
+
+func untraced(message.Outcome, *failure.Error) {}
 
 func outcomeOf(f *failure.Error, d retry.Decision) message.Outcome {
 	switch {
@@ -207,18 +223,13 @@ func outcomeOf(f *failure.Error, d retry.Decision) message.Outcome {
 
 // send hands the message to the connector under the timeout alone, or what is
 // left of one past the deadline.
-func (s *stay) send(n int) (f *failure.Error) {
+func (s *stay) send(ctx context.Context) (f *failure.Error) {
 	end := time.Now().Add(s.at.spec.Timeout)
 	if !s.once.IsZero() {
 		end = s.once
 	}
-	ctx, cancel := context.WithDeadline(s.ctx, end)
+	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	if t := s.at.fleet.opts.Trace; t != nil {
-		traced, done := t.Attempt(ctx, s.message, s.at.spec.Name, n)
-		ctx = traced
-		defer func() { done(f) }()
-	}
 	line := s.at.lane.borrow()
 	defer func() {
 		if p := recover(); p != nil {

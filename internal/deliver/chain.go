@@ -70,6 +70,7 @@ func (d *Destination) Deliver(ctx context.Context, req Request) Result {
 		r.expires = r.req.Since.Add(d.spec.TTL)
 	}
 	for i := range d.chain {
+		r.entered = time.Now()
 		if hop, arrived := r.visit(i); arrived {
 			return r.finish(Delivered, d.chain[i].to.spec.Name)
 		} else if r.leave(i, hop) {
@@ -90,6 +91,7 @@ type run struct {
 	began    time.Time
 	expires  time.Time // the head's ttl; zero for none
 	ends     []time.Time
+	entered  time.Time // the destination that it stays at
 	hops     []message.Hop
 	attempts int
 }
@@ -150,6 +152,9 @@ func (r *run) leave(i int, hop message.Hop) (over bool) {
 	to := ""
 	if !over {
 		to = r.head.chain[i+1].to.spec.Name
+	}
+	if t := r.head.fleet.opts.Trace; t != nil {
+		t.Hop(r.ctx, HopInfo{Route: r.req.Route, To: to, MessageID: r.req.Message.ID, Entered: r.entered, Hop: hop})
 	}
 	r.head.fleet.opts.Events(event.Event{
 		Kind: event.Hopped, At: hop.At, Destination: hop.Destination, To: to, Route: r.req.Route,

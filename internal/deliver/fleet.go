@@ -78,12 +78,30 @@ type Options struct {
 	Trace Tracer
 }
 
-// Tracer follows attempts.
+// Tracer follows what a delivery does. Safe for concurrent use.
 type Tracer interface {
 	// Attempt is called before a send. The returned context goes to the
-	// connector and may carry a trace context; end is called with the failure,
-	// nil for a success.
-	Attempt(ctx context.Context, m *message.Message, endpoint string, number int) (_ context.Context, end func(*failure.Error))
+	// connector and may carry a trace context; end is called once with what
+	// became of it.
+	Attempt(ctx context.Context, a AttemptInfo) (_ context.Context, end func(message.Outcome, *failure.Error))
+	// Hop is called when a destination was left.
+	Hop(ctx context.Context, h HopInfo)
+}
+
+// AttemptInfo is what is known before a send.
+type AttemptInfo struct {
+	Route, Destination, Endpoint string
+	MessageID                    string
+	Number                       int
+	Waited                       time.Duration
+}
+
+// HopInfo is a destination that was left for To; "" is the dead letters.
+type HopInfo struct {
+	Route, To string
+	MessageID string
+	Entered   time.Time // when its lane took the message
+	message.Hop
 }
 
 // Fleet holds what outlives a configuration: lanes, gates, open connectors. It

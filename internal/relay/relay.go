@@ -29,6 +29,9 @@ type Options struct {
 	Events event.Sink
 	// Memory joins repeats.
 	Memory *settle.Memory
+	// Trace is called when a message is begun. The returned context goes with
+	// its deliveries; end is called once when it is settled. nil is free.
+	Trace func(context.Context, *message.Message) (_ context.Context, end func(event.Settlement, error))
 	// Log is for what is no event; nil drops it.
 	Log *slog.Logger
 }

@@ -32,7 +32,7 @@ func (r *Relay) Replay(ctx context.Context, l *message.DeadLetter, to string) de
 	if s, ok := p.admit(ctx, Pause, l.Message.ID); !ok {
 		return abandoned(s.Err)
 	}
-	r.bestEffort(g, p.legs)
+	r.bestEffort(r.work, g, p.legs)
 	return r.replayed(ctx, p)
 }
 

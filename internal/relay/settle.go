@@ -18,9 +18,21 @@ import (
 // the relay, never with the source's ctx: once begun a message is settled.
 func (in *intake) settle(ctx context.Context, d connector.Delivery, spec SourceSpec) settled {
 	r := in.relay
+	if r.opts.Trace == nil {
+		return in.settleTraced(ctx, r.work, d, spec)
+	}
+	work, end := r.opts.Trace(r.work, d.Message)
+	s := in.settleTraced(ctx, work, d, spec)
+	end(s.Status, s.Err)
+	return s
+}
+
+// settleTraced is settle with the context of its deliveries.
+func (in *intake) settleTraced(ctx, work context.Context, d connector.Delivery, spec SourceSpec) settled {
+	r := in.relay
 	g := r.begin()
 	defer r.end(g)
-	p := g.plan(r.work, d.Message)
+	p := g.plan(work, d.Message)
 	if !p.taken {
 		if spec.Unrouted == AckUnrouted {
 			in.warnUnrouted(d.Message.ID)
@@ -33,8 +45,8 @@ func (in *intake) settle(ctx context.Context, d connector.Delivery, spec SourceS
 	if s, ok := p.admit(ctx, spec.Push, d.Message.ID); !ok {
 		return s
 	}
-	r.bestEffort(g, p.legs)
-	results := r.deliver(r.work, p.legs, time.Time{})
+	r.bestEffort(work, g, p.legs)
+	results := r.deliver(work, p.legs, time.Time{})
 	return r.conclude(d, &p, results)
 }
 
@@ -100,7 +112,7 @@ func (p *plan) leaveAll() {
 }
 
 // bestEffort starts the legs that nobody waits for. A full lane drops them.
-func (r *Relay) bestEffort(g *Generation, legs []leg) {
+func (r *Relay) bestEffort(ctx context.Context, g *Generation, legs []leg) {
 	for _, l := range legs {
 		if l.target.Required == Required {
 			continue
@@ -114,7 +126,7 @@ func (r *Relay) bestEffort(g *Generation, legs []leg) {
 		r.again(g)
 		r.background.Go(func() {
 			defer r.end(g)
-			if res := l.deliver(r.work, time.Time{}); res.Status != deliver.Delivered {
+			if res := l.deliver(ctx, time.Time{}); res.Status != deliver.Delivered {
 				_, why := res.Last()
 				r.dropped(l, why)
 			}
