@@ -7,7 +7,8 @@
 // Append returns nil once the record is on the disk (fsync), and a record whose
 // Append failed is not visible. Appends share an fsync: what gathered while the
 // last one ran is the next group; there is no timer. Only what was synced is
-// shown to Scan.
+// shown to Scan. A folder's log writes only to segments that it made itself,
+// never to those of an earlier process.
 //
 // # What goes wrong, and what happens
 //

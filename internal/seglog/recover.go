@@ -33,8 +33,9 @@ func segmentNumber(name string) (number int64, ok bool) {
 	return number, err == nil && number > 0 && segmentName(number) == name
 }
 
-// findSegments lists and repairs the segments of Dir and opens the last one if
-// it has room.
+// findSegments lists and repairs the segments of Dir. None of them is written
+// again: whether an fsync failed on one in an earlier life can't be known, so
+// each process writes only to segments that it made.
 func (l *Log) findSegments() error {
 	if err := l.fs.MkdirAll(l.o.Dir, 0o700); err != nil {
 		return err
@@ -44,26 +45,24 @@ func (l *Log) findSegments() error {
 		return err
 	}
 	for _, e := range entries {
-		if number, ok := segmentNumber(e.Name()); ok && !e.IsDir() {
-			l.segments = append(l.segments, Segment{Number: number, File: filepath.Join(l.o.Dir, e.Name())})
-			l.next = max(l.next, number+1)
+		number, ok := segmentNumber(e.Name())
+		if !ok || e.IsDir() {
+			continue
 		}
+		l.next = max(l.next, number+1)
+		s := Segment{Number: number, File: filepath.Join(l.o.Dir, e.Name())}
+		f, end, err := l.inspect(s.File)
+		if f != nil {
+			_ = f.Close()
+		}
+		if s.Size = end; end == 0 && err == nil {
+			// Nothing was ever stored in it: a leftover of a killed process.
+			_ = l.fs.Remove(s.File)
+			continue
+		}
+		l.segments = append(l.segments, s)
 	}
 	slices.SortFunc(l.segments, func(a, b Segment) int { return cmp.Compare(a.Number, b.Number) })
-	for i := range l.segments {
-		s := &l.segments[i]
-		keep := i == len(l.segments)-1
-		f, end, err := l.inspect(s.File)
-		s.Size = end
-		if f == nil {
-			continue
-		}
-		if err == nil && keep && end < l.o.MaxSegment {
-			l.file = f
-			continue
-		}
-		_ = f.Close()
-	}
 	return nil
 }
 
@@ -76,7 +75,7 @@ func (l *Log) findFile() {
 	if f == nil {
 		return
 	}
-	if err != nil {
+	if err != nil || l.fs.SyncDir(l.dir) != nil {
 		_ = f.Close()
 		return
 	}

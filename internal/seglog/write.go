@@ -177,6 +177,11 @@ func (l *Log) took(number int64) {
 // can't be cut stays, and is not shown as long as the log is open.
 func (l *Log) condemn(s Segment, cause error) {
 	err := l.file.Truncate(s.Size)
+	if err == nil {
+		// So that a crash does not bring the group back beside its second
+		// copy. It is a try: nothing is built on its success.
+		err = l.file.Sync()
+	}
 	l.drop()
 	l.o.Report(Report{Trouble: Condemned, File: s.File, Offset: s.Size, Err: errors.Join(cause, err)})
 	switch {
