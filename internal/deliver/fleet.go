@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -157,12 +156,10 @@ type link struct {
 // Name returns the destination's name.
 func (d *Destination) Name() string { return d.spec.Name }
 
-// Configure makes the destinations of a configuration and puts their
-// connectors, bounds and breaker numbers in force at once, for the messages of
-// older Sets too. Lanes of names that are gone stay until their last message
-// has left (see Drop). Unknown fallbacks, cycles and doubled names are errors,
-// and then nothing has changed.
-func (f *Fleet) Configure(specs []Spec) (*Set, error) {
+// Link makes the destinations of a configuration without putting anything in
+// force. Unknown fallbacks, cycles and doubled names are errors. Nothing can be
+// delivered before Install.
+func (f *Fleet) Link(specs []Spec) (*Set, error) {
 	set := &Set{fleet: f, byName: make(map[string]*Destination, len(specs))}
 	for _, spec := range specs {
 		if _, dup := set.byName[spec.Name]; dup {
@@ -175,17 +172,30 @@ func (f *Fleet) Configure(specs []Spec) (*Set, error) {
 			return nil, err
 		}
 	}
+	return set, nil
+}
+
+// Install puts a linked set in force: its connectors, bounds and breaker
+// numbers hold at once, for the messages of older sets too. Lanes of names that
+// are gone stay until Drop. A set is installed once.
+func (f *Fleet) Install(set *Set) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var errs []error
-	for _, spec := range specs {
-		d := set.byName[spec.Name]
-		d.lane = f.lane(spec)
-		errs = append(errs, d.lane.replace(spec.Connector))
+	for _, d := range set.byName {
+		d.lane = f.lane(d.spec)
+		if err := d.lane.replace(d.spec.Connector); err != nil {
+			f.opts.Log.Warn("closing a replaced connector", "destination", d.spec.Name, "error", err)
+		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		f.opts.Log.Warn("closing a replaced connector", "error", err)
+}
+
+// Configure links the specs and installs them.
+func (f *Fleet) Configure(specs []Spec) (*Set, error) {
+	set, err := f.Link(specs)
+	if err != nil {
+		return nil, err
 	}
+	f.Install(set)
 	return set, nil
 }
 

@@ -33,14 +33,23 @@ const maxDraining = 4
 // messages.
 var ErrDraining = errors.New("too many older configurations still have messages in flight")
 
+// MaySwap returns ErrDraining, with the numbers, where Swap would now.
+func (r *Relay) MaySwap() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.draining) >= maxDraining {
+		return fmt.Errorf("%w (%d); try again when some have ended", ErrDraining, maxDraining)
+	}
+	return nil
+}
+
 // Swap puts a configuration in force for all messages that come from now on and
 // returns its number, counted from 1.
 func (r *Relay) Swap(c Config) (int, error) {
-	r.mu.Lock()
-	if len(r.draining) >= maxDraining {
-		r.mu.Unlock()
-		return 0, fmt.Errorf("%w (%d); try again when some have ended", ErrDraining, maxDraining)
+	if err := r.MaySwap(); err != nil {
+		return 0, err
 	}
+	r.mu.Lock()
 	old := r.current
 	g := &Generation{number: 1, routes: c.Routes, set: c.Destinations}
 	if old != nil {
