@@ -73,6 +73,11 @@ type Env struct {
 	Compile func(expr string) (Expr, error)
 	// KeepAnswers asks a destination to keep the (bounded) body of answers.
 	KeepAnswers bool
+	// IdempotencyHeader is the header that carries the message's id, where the
+	// protocol has headers; "" is Idempotency-Key.
+	IdempotencyHeader string
+	// ForwardHeaders are globs of message headers that are sent on, lower case.
+	ForwardHeaders []string
 	// Dial replaces the network for outgoing connections; nil is the real one.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Listen replaces the network for incoming connections; nil is the real one.
