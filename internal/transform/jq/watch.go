@@ -1,0 +1,67 @@
+package jq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrLimit is wrapped by the error of an evaluation that was cut.
+var ErrLimit = errors.New("the program was cut")
+
+// The bounds of one evaluation.
+const (
+	// MaxTime is a thousand times what an ordinary program takes, and little
+	// enough that one worker in a runaway is not missed.
+	MaxTime = 100 * time.Millisecond
+	// MaxSteps bounds the engine's steps where no time passes (virtual time in
+	// tests). A second of real time does about 30 million.
+	MaxSteps = 20_000_000
+)
+
+// checkEvery is how many steps lie between two looks at the clock: some 30 µs.
+const checkEvery = 1024
+
+// watch is the context that an evaluation runs under. The engine asks for Done
+// before each of its steps; counting those needs no timer, which would cost
+// more than most programs. It is used by one goroutine.
+type watch struct {
+	parent context.Context
+	start  time.Time
+	steps  int64
+	done   chan struct{}
+	err    error // set when done is closed
+}
+
+func newWatch(parent context.Context) *watch {
+	return &watch{parent: parent, start: time.Now(), done: make(chan struct{})}
+}
+
+// Done counts a step and closes the channel once a bound is reached.
+func (w *watch) Done() <-chan struct{} {
+	w.steps++
+	if w.steps%checkEvery == 0 && w.err == nil {
+		switch err := w.parent.Err(); {
+		case err != nil:
+			w.err = err
+		case w.steps >= MaxSteps:
+			w.err = fmt.Errorf("%w after %d steps", ErrLimit, w.steps)
+		case time.Since(w.start) > MaxTime:
+			w.err = fmt.Errorf("%w after %v; does it loop without end?", ErrLimit, MaxTime)
+		}
+		if w.err != nil {
+			close(w.done)
+		}
+	}
+	return w.done
+}
+
+// Err returns why the evaluation was cut, or nil.
+func (w *watch) Err() error { return w.err }
+
+// Deadline says that there is none: the bound is watched, not timed.
+func (w *watch) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Value returns nothing.
+func (w *watch) Value(any) any { return nil }
