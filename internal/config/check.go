@@ -72,6 +72,7 @@ func (l *loader) checkTop(c *Config) {
 // command line.
 func (l *loader) checkName(f *file, n *yaml.Node, what, name string) {
 	switch {
+	case name == "" && l.spoiled(f, n):
 	case name == "":
 		l.errorf(f, n, "%s has no name", what)
 	case len(name) > MaxName:
@@ -161,6 +162,9 @@ func (l *loader) checkSettings(o origin, s connector.Settings) {
 	}
 	for _, p := range s.Check() {
 		n := find(o.node, p.Field)
+		if n != o.node && l.spoiled(o.file, n) {
+			continue
+		}
 		message := p.Message
 		if p.Field != "" {
 			message = p.Field + ": " + message
@@ -237,7 +241,7 @@ func (l *loader) checkTransforms(f *file, list *yaml.Node, steps []writtenTransf
 		if t.SetHeaders != nil {
 			for name, value := range *t.SetHeaders {
 				if !headerName(name) || strings.ContainsAny(value, "\r\n\x00") {
-					l.errorf(f, find(n, "set_headers"), "set_headers: %q is no header name, or its value has a line break", name)
+					l.errorf(f, keyNode(child(n, "set_headers"), name), "set_headers: %q is no header name, or its value has a line break", name)
 				}
 			}
 		}

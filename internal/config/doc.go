@@ -34,5 +34,6 @@
 //	default:"5s"        the default as the reference prints it
 //	enum:"a,b"          the only values that are taken
 //	path:"file"         a file name, made relative to the file that says it
+//	path:"read"         the same, and the file must be readable
 //	secret:"never"      {{secrets.NAME}} is refused here
 package config

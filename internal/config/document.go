@@ -204,3 +204,20 @@ func (b *writtenBreaker) decode(d decoder, n *yaml.Node) {
 	b.state = breakerOn
 	d.mapping(n, "circuit_breaker", reflect.ValueOf(b).Elem())
 }
+
+// decode reads a type of dead-letter queue. The type of a destination is a
+// near miss that deserves its own word.
+func (t *DeadLetterType) decode(d decoder, n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode {
+		if _, kind := d.l.opts.Registry.Destination(n.Value); kind && n.Value != string(DeadLetterFile) {
+			d.l.errorf(d.f, n, "type must be file or destination; list %q under destinations and say "+
+				"{ type: destination, destination: its name }", n.Value)
+			return
+		}
+	}
+	var word string
+	d.scalar(n, reflect.ValueOf(&word).Elem(), tags{enum: []string{string(DeadLetterFile), string(DeadLetterDestination)}}, "type")
+	if word != "" {
+		*t = DeadLetterType(word)
+	}
+}

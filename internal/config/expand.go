@@ -42,18 +42,16 @@ func (l *loader) findSecrets() {
 // below n. Aliases are not followed: what they refer to is in the tree too.
 func (l *loader) expand(f *file, n *yaml.Node) { l.walk(f, n, l.lookup) }
 
-// expandEnv replaces what is no secret; a {{secrets.NAME}} stays for expand.
+// expandEnv replaces what is no secret: what is read before it is known where
+// secrets come from.
 func (l *loader) expandEnv(f *file, n *yaml.Node) {
 	l.walk(f, n, func(ref reference) (string, error) {
 		if ref.space == spaceSecrets {
-			return "", errLater
+			return "", fmt.Errorf("{{secrets.%s}} can't stand here: this is read before any secret", ref.name)
 		}
 		return l.lookup(ref)
 	})
 }
-
-// errLater leaves a reference as it is.
-var errLater = errors.New("not now")
 
 func (l *loader) walk(f *file, n *yaml.Node, lookup func(reference) (string, error)) {
 	if n == nil {
@@ -101,9 +99,6 @@ func (l *loader) replace(f *file, n *yaml.Node, lookup func(reference) (string, 
 			value, err = lookup(ref)
 		}
 		switch {
-		case errors.Is(err, errLater):
-			b.WriteString("{{" + inside + "}}")
-			continue
 		case err != nil:
 			l.report(f, f.at(n), Error, ref.suggestion, err.Error())
 		case ref.space == spaceSecrets:

@@ -40,7 +40,7 @@ func Load(paths []string, opts Options) (*Config, *Report) {
 		opts.LookupEnv = os.LookupEnv
 	}
 	l := &loader{opts: opts, secrets: &Redactor{}, notes: map[*yaml.Node]note{},
-		seen: map[string]struct{}{}, said: map[string]origin{}, written: defaultWritten()}
+		wrong: map[Place]struct{}{}, seen: map[string]struct{}{}, said: map[string]origin{}, written: defaultWritten()}
 	c := l.load(paths)
 	report := l.finish()
 	if report.Errors() > 0 {
@@ -55,6 +55,7 @@ type loader struct {
 	files    []*file
 	seen     map[string]struct{} // real paths of files
 	problems []Problem
+	wrong    map[Place]struct{} // where errors are
 	secrets  *Redactor
 	notes    map[*yaml.Node]note // scalars that were expanded
 
@@ -131,10 +132,23 @@ func (l *loader) report(f *file, at Place, s Severity, suggestion, message strin
 		File: at.File, Line: at.Line, Column: at.Column,
 		Severity: s, Message: message, Suggestion: suggestion,
 	}
+	if s == Error {
+		l.wrong[at] = struct{}{}
+	}
 	if at.Line > 0 {
 		p.Excerpt, p.caret = excerpt(f.line(at.Line), at.Column)
 	}
 	l.problems = append(l.problems, p)
+}
+
+// spoiled reports whether the single value n was found wrong already, so that
+// what follows from it is not said too.
+func (l *loader) spoiled(f *file, n *yaml.Node) bool {
+	if n == nil || n.Kind != yaml.ScalarNode && (n.Kind != yaml.MappingNode || n.Style&yaml.FlowStyle == 0) {
+		return false
+	}
+	_, wrong := l.wrong[f.at(n)]
+	return wrong
 }
 
 // resolve makes a path that stands in f usable from the working folder.

@@ -64,7 +64,11 @@ func (l *loader) syntax(f *file, err error) {
 	if le.ContextMsg != "" {
 		text += " " + le.ContextMsg
 	}
-	at := &yaml.Node{Line: le.Mark.Line, Column: le.Mark.Column}
+	mark := le.Mark
+	if strings.TrimSpace(f.line(mark.Line)) == "" && le.ContextMark.Line > 0 {
+		mark = le.ContextMark // the end of the file: what was not closed says more
+	}
+	at := &yaml.Node{Line: mark.Line, Column: mark.Column}
 	if at.Line <= 0 {
 		at = nil
 	}
@@ -186,6 +190,16 @@ func child(n *yaml.Node, key string) *yaml.Node {
 		}
 	}
 	return nil
+}
+
+// keyNode returns the node of a key itself.
+func keyNode(n *yaml.Node, key string) *yaml.Node {
+	for _, e := range entries(n) {
+		if e.key.Value == key {
+			return e.key
+		}
+	}
+	return n
 }
 
 // find returns the node at a dotted path below n, or the deepest one on the

@@ -18,9 +18,14 @@ func nearest(word string, candidates []string) string {
 		if c == "" || c == word || len(c) > longest {
 			continue
 		}
-		d := distance(strings.ToLower(word), strings.ToLower(c))
-		// A third of the letters may differ; retries, retires and retry are near.
-		if limit := max(1, (max(len(word), len(c))+1)/3); d <= limit && d < bestAt {
+		a, b := strings.ToLower(word), strings.ToLower(c)
+		// A third of the letters may differ, or half where the beginning is the
+		// same: retires is near to retry, stores is not to sources.
+		limit := max(1, (max(len(a), len(b))+1)/3)
+		if len(a) > 3 && len(b) > 3 && a[:3] == b[:3] {
+			limit = max(len(a), len(b)) / 2
+		}
+		if d := distance(a, b); d <= limit && d < bestAt {
 			best, bestAt = c, d
 		}
 	}

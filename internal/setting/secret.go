@@ -1,7 +1,6 @@
 package setting
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,7 +33,7 @@ func (s Secret) String() string { return hidden }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 // MarshalJSON returns "***".
-func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
+func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + hidden + `"`), nil }
 
 // MarshalYAML returns ***.
 func (s Secret) MarshalYAML() (any, error) { return hidden, nil }

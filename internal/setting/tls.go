@@ -9,9 +9,9 @@ import (
 
 // ServerTLS names the files that make a listener speak TLS 1.2 or later.
 type ServerTLS struct {
-	Cert     string `yaml:"cert" doc:"PEM file with the certificate and its chain"`
-	Key      string `yaml:"key" doc:"PEM file with the private key"`
-	ClientCA string `yaml:"client_ca" doc:"PEM file of authorities; callers must then show a certificate of one of them"`
+	Cert     string `yaml:"cert" path:"read" doc:"PEM file with the certificate and its chain"`
+	Key      string `yaml:"key" path:"read" doc:"PEM file with the private key"`
+	ClientCA string `yaml:"client_ca" path:"read" doc:"PEM file of authorities; callers must then show a certificate of one of them"`
 }
 
 // Config reads the files. nil settings give a nil config: plain text.
