@@ -24,9 +24,11 @@ type gate struct {
 }
 
 // pass is what a send holds. It belongs to the caller and may be used again
-// after end.
+// after end: it carries what the breaker remembers of its message.
 type pass struct {
+	guard  *breaker.Breaker // whose permit and mark these are; nil for none
 	permit breaker.Permit
+	mark   breaker.Mark
 	take   ramp.Ticket
 	open   bool
 }
@@ -66,7 +68,7 @@ func (g *gate) look(now time.Time) reply {
 
 // try takes all that a send needs, or nothing. slow is how long an answer may
 // take before it counts against the endpoint.
-func (g *gate) try(now time.Time, slow time.Duration, mark breaker.Mark, p *pass) reply {
+func (g *gate) try(now time.Time, slow time.Duration, p *pass) reply {
 	if r := g.look(now); r.answer != goes {
 		return r
 	}
@@ -78,7 +80,10 @@ func (g *gate) try(now time.Time, slow time.Duration, mark breaker.Mark, p *pass
 	if !ok {
 		return reply{answer: waits}
 	}
-	if g.breaker != nil && !g.breaker.Begin(now, slow, mark, &p.permit) {
+	if p.guard != g.breaker { // a reload put another one here, or took it away
+		p.guard, p.mark = g.breaker, breaker.Mark{}
+	}
+	if g.breaker != nil && !g.breaker.Begin(now, slow, p.mark, &p.permit) {
 		g.ramp.Put(take, ramp.Other)
 		return reply{answer: shut}
 	}
@@ -98,11 +103,10 @@ func (g *gate) endHold() {
 
 // end gives back what try took and tells breaker, ramp and hold how the send
 // went; f is nil for a success. hold is how long the endpoint asked to be left
-// alone, zero for not at all. It returns the mark that the message carries to
-// its next try here. Ending twice does nothing.
-func (g *gate) end(now time.Time, p *pass, f *failure.Error, hold time.Duration) (mark breaker.Mark) {
+// alone, zero for not at all. Ending twice does nothing.
+func (g *gate) end(now time.Time, p *pass, f *failure.Error, hold time.Duration) {
 	if !p.open {
-		return mark
+		return
 	}
 	p.open = false
 	g.busy--
@@ -114,11 +118,10 @@ func (g *gate) end(now time.Time, p *pass, f *failure.Error, hold time.Duration)
 	default:
 		g.ramp.Put(p.take, ramp.Other)
 	}
-	if g.breaker != nil {
-		mark = g.breaker.End(now, &p.permit, breaker.Of(f))
+	if p.guard != nil { // which need not be the gate's breaker any more
+		p.mark = p.guard.End(now, &p.permit, breaker.Of(f))
 	}
 	g.holdUntil(now.Add(hold), hold)
-	return mark
 }
 
 // holdUntil lengthens the hold to at least until.

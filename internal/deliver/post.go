@@ -31,7 +31,6 @@ type waiter struct {
 	queued        bool
 	hops          hops
 	slow          time.Duration
-	mark          breaker.Mark
 	pass          *pass
 	answer        answer
 	ready         chan struct{} // gets one value when answer is set
@@ -61,7 +60,7 @@ func (p *post) enter(ctx context.Context, w *waiter, limit time.Time) entry {
 	p.mu.Lock()
 	var r reply
 	if p.first == nil {
-		r = p.gate.try(now, w.slow, w.mark, w.pass)
+		r = p.gate.try(now, w.slow, w.pass)
 	} else if r = p.gate.look(now); r.answer == goes {
 		r.answer = waits // behind those who came before
 	}
@@ -126,7 +125,7 @@ func (p *post) leave(w *waiter, f *failure.Error, hold time.Duration) {
 	now := time.Now()
 	p.mu.Lock()
 	held := p.gate.heldUntil
-	w.mark = p.gate.end(now, w.pass, f, hold)
+	p.gate.end(now, w.pass, f, hold)
 	longer := p.gate.heldUntil.After(held)
 	moves := p.pump(now)
 	p.mu.Unlock()
@@ -152,7 +151,7 @@ func (p *post) change(alter func(g *gate, now time.Time)) {
 func (p *post) pump(now time.Time) (moves []breaker.Move) {
 	moves = p.gate.settle()
 	for w := p.first; w != nil; w = p.first {
-		r := p.gate.try(now, w.slow, w.mark, w.pass)
+		r := p.gate.try(now, w.slow, w.pass)
 		moves = append(moves, p.gate.settle()...)
 		if r.answer == goes {
 			p.serve(w, goes)
