@@ -1,0 +1,218 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/deadletter"
+	"github.com/pawlhq/pawl/internal/deliver"
+	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/relay"
+)
+
+// Options are what an API looks at and acts on. All fields must be set.
+type Options struct {
+	RelayName, Version string
+	PID                int
+	Started            time.Time
+	Relay              *relay.Relay
+	Fleet              *deliver.Fleet
+	Letters            *deadletter.Store
+	Tail               *Tail
+	Levers             *Levers
+	Events             event.Sink
+	// Reload loads the configuration anew and returns its number. An error
+	// says everything that is wrong with it, and nothing has changed.
+	Reload func(ctx context.Context) (generation int, err error)
+	// Send brings one message to a destination over its whole path.
+	Send func(ctx context.Context, to string, m *message.Message) (deliver.Result, error)
+	// WriteLetter keeps a dead letter in the configured write chain.
+	WriteLetter func(ctx context.Context, l *message.DeadLetter) error
+}
+
+// API serves status, levers and dead letters.
+type API struct{ opts Options }
+
+// New returns an API.
+func New(o Options) *API { return &API{o} }
+
+// Handler returns the handler of every call below /v3/.
+func (a *API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v3/status", a.status)
+	mux.HandleFunc("GET /v3/tail", a.tail)
+	mux.HandleFunc("POST /v3/reload", a.reload)
+	mux.HandleFunc("POST /v3/pause", a.pause)
+	mux.HandleFunc("POST /v3/resume", a.resume)
+	mux.HandleFunc("POST /v3/send", a.send)
+	mux.HandleFunc("GET /v3/dead-letters", a.listLetters)
+	mux.HandleFunc("GET /v3/dead-letters/{id}", a.getLetters)
+	mux.HandleFunc("POST /v3/dead-letters/replay", a.replayLetters)
+	mux.HandleFunc("POST /v3/dead-letters/purge", a.purgeLetters)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, problem.NotFound, fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path))
+	})
+	return mux
+}
+
+// maxRequest bounds a request's body in bytes: a message of the largest
+// size that sources take by default, in base64, with room for its story.
+const maxRequest = 64 << 20
+
+// decode reads a request's body strictly; what is wrong with it has been
+// answered when it returns false.
+func decode(w http.ResponseWriter, r *http.Request, into any) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			fail(w, problem.TooLarge, fmt.Sprintf("the request is longer than %d bytes", maxRequest))
+			return false
+		}
+		fail(w, problem.BadRequest, "the request broke off")
+		return false
+	}
+	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
+		fail(w, problem.BadRequest, "the request's JSON is wrong: "+err.Error())
+		return false
+	}
+	return true
+}
+
+func fail(w http.ResponseWriter, t problem.Type, detail string) {
+	problem.Document{Type: t, Detail: detail}.Write(w)
+}
+
+func answer(w http.ResponseWriter, v any) {
+	text, err := json.Marshal(v, jsontext.Multiline(false))
+	if err != nil {
+		http.Error(w, "the answer could not be written", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(text, '\n')) // a caller that is gone learns nothing
+}
+
+// stream writes objects line by line, each as soon as it is there.
+type stream struct {
+	w http.ResponseWriter
+	c *http.ResponseController
+}
+
+func newStream(w http.ResponseWriter) (*stream, error) {
+	s := &stream{w, http.NewResponseController(w)}
+	// A stream lasts as long as its reader wants; the listener's own deadline
+	// is for answers.
+	if err := s.c.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	return s, s.c.Flush()
+}
+
+func (s *stream) line(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.raw(text)
+}
+
+func (s *stream) raw(text []byte) error {
+	if _, err := s.w.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	return s.c.Flush()
+}
+
+// tail streams lines until the reader goes away.
+func (a *API) tail(w http.ResponseWriter, r *http.Request) {
+	watch := WatchSettled
+	switch q := r.URL.Query().Get("events"); q {
+	case "", "settled":
+	case "all":
+		watch = WatchAll
+	default:
+		fail(w, problem.BadRequest, fmt.Sprintf("events is %q; it must be settled or all", q))
+		return
+	}
+	lines, end := a.opts.Tail.Watch(watch)
+	defer end()
+	s, err := newStream(w)
+	if err != nil {
+		return
+	}
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case l := <-lines:
+			if err := s.line(l); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// reload loads the configuration anew.
+func (a *API) reload(w http.ResponseWriter, r *http.Request) {
+	generation, err := a.opts.Reload(r.Context())
+	if err != nil {
+		fail(w, problem.BadRequest, err.Error())
+		return
+	}
+	answer(w, Reloaded{generation})
+}
+
+// Reloaded is the answer to a reload.
+type Reloaded struct {
+	Generation int `json:"generation"`
+}
+
+// Lever is a request to move a lever: whose, and by whom.
+type Lever struct {
+	Name string `json:"name"`
+	By   string `json:"by"`
+}
+
+func (a *API) pause(w http.ResponseWriter, r *http.Request) {
+	a.setPaused(w, r, "paused", a.opts.Relay.PauseSource, a.opts.Fleet.Pause)
+}
+
+func (a *API) resume(w http.ResponseWriter, r *http.Request) {
+	a.setPaused(w, r, "resumed", a.opts.Relay.ResumeSource, a.opts.Fleet.Resume)
+}
+
+// setPaused pauses or resumes the source and the destination of the name.
+func (a *API) setPaused(w http.ResponseWriter, r *http.Request, what string, ways ...func(string) bool) {
+	var l Lever
+	if !decode(w, r, &l) {
+		return
+	}
+	known := false
+	for _, move := range ways {
+		known = move(l.Name) || known
+	}
+	if !known {
+		fail(w, problem.NotFound, fmt.Sprintf("there is no source or destination %q", l.Name))
+		return
+	}
+	now := time.Now()
+	p := Pull{l.By, now}
+	if what == "paused" {
+		p = a.opts.Levers.pause(l.Name, l.By, now)
+	} else {
+		a.opts.Levers.resume(l.Name)
+	}
+	a.opts.Events(event.Event{Kind: event.LeverPulled, At: now, Name: l.Name, Detail: what + " by " + l.By})
+	answer(w, p)
+}

@@ -1,0 +1,101 @@
+package adminapi
+
+import (
+	"net/http"
+	"time"
+)
+
+// Status is the relay at a glance.
+type Status struct {
+	Relay        string              `json:"relay"`
+	Version      string              `json:"version"`
+	PID          int                 `json:"pid"`
+	Started      time.Time           `json:"started"`
+	Generation   int                 `json:"generation"`
+	Draining     int                 `json:"draining,omitzero"` // older configurations that still have messages
+	Stopping     bool                `json:"stopping,omitzero"`
+	InFlight     int                 `json:"in_flight"`
+	Sources      []SourceStatus      `json:"sources"`
+	Destinations []DestinationStatus `json:"destinations"`
+	DeadLetters  DeadLetterStatus    `json:"dead_letters"`
+}
+
+// SourceStatus is one source at a glance.
+type SourceStatus struct {
+	Name        string `json:"name"`
+	InFlight    int64  `json:"in_flight"`
+	MaxInFlight int64  `json:"max_in_flight"`
+	Bytes       int64  `json:"bytes"`
+	Paused      *Pull  `json:"paused,omitzero"`
+}
+
+// DestinationStatus is one destination at a glance.
+type DestinationStatus struct {
+	Name       string     `json:"name"`
+	Pending    int        `json:"pending"`
+	MaxPending int        `json:"max_pending"`
+	Busy       int        `json:"busy"`
+	Workers    int        `json:"workers"`
+	Waiting    int        `json:"waiting"`
+	Breaker    string     `json:"breaker"` // closed, half_open, open, off
+	OpenUntil  *time.Time `json:"open_until,omitzero"`
+	HeldUntil  *time.Time `json:"held_until,omitzero"`
+	Ramp       int        `json:"ramp,omitzero"` // in flight at most while traffic comes back
+	Paused     *Pull      `json:"paused,omitzero"`
+}
+
+// DeadLetterStatus counts the open letters.
+type DeadLetterStatus struct {
+	Open    int        `json:"open"`
+	Oldest  *time.Time `json:"oldest,omitzero"`
+	Damaged int        `json:"damaged,omitzero"`
+	Problem string     `json:"problem,omitzero"` // why the next could not be stored
+}
+
+// Status returns how everything stands now.
+func (a *API) Status() Status {
+	o := &a.opts
+	rs := o.Relay.Status()
+	s := Status{
+		Relay: o.RelayName, Version: o.Version, PID: o.PID, Started: o.Started.UTC(),
+		Generation: rs.Generation, Draining: rs.Draining, Stopping: rs.Stopping, InFlight: o.Relay.InFlight(),
+		Sources: []SourceStatus{}, Destinations: []DestinationStatus{},
+	}
+	for _, src := range rs.Sources {
+		view := SourceStatus{Name: src.Source, InFlight: src.InFlight, MaxInFlight: src.MaxInFlight, Bytes: src.Bytes}
+		if src.Paused {
+			view.Paused = o.Levers.pausedBy(src.Source)
+		}
+		s.Sources = append(s.Sources, view)
+	}
+	for _, l := range o.Fleet.Status() {
+		view := DestinationStatus{
+			Name: l.Destination, Pending: l.Pending, MaxPending: l.MaxPending, Busy: l.Busy, Workers: l.Workers,
+			Waiting: l.Waiting, Breaker: "off", OpenUntil: moment(l.OpenUntil), HeldUntil: moment(l.HeldUntil), Ramp: l.Ramp,
+		}
+		if l.HasBreaker {
+			view.Breaker = l.Breaker.String()
+		}
+		if l.Paused {
+			view.Paused = o.Levers.pausedBy(l.Destination)
+		}
+		s.Destinations = append(s.Destinations, view)
+	}
+	stats := o.Letters.Stats()
+	s.DeadLetters = DeadLetterStatus{Open: stats.Open, Oldest: moment(stats.Oldest), Damaged: stats.Damaged}
+	if err := o.Letters.Writable(); err != nil {
+		s.DeadLetters.Problem = err.Error()
+	}
+	return s
+}
+
+// moment returns a time for a field that is left out when there is none.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func (a *API) status(w http.ResponseWriter, _ *http.Request) { answer(w, a.Status()) }
