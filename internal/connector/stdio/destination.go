@@ -1,0 +1,143 @@
+// Package stdio is the destinations of type stdout and stderr: a message a
+// line, each line written whole. They store nothing: what reads the other end
+// of the pipe may lose it.
+package stdio
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/message"
+)
+
+// Settings are a stdout or stderr destination's.
+type Settings struct {
+	Format connector.LineFormat `yaml:"format" doc:"plain: the body on a line; envelope: the whole message as one JSON object"`
+}
+
+// Check returns every problem of the settings.
+func (s *Settings) Check() []connector.Problem {
+	if text := s.Format.Check(); text != "" {
+		return []connector.Problem{{Field: "format", Message: text}}
+	}
+	return nil
+}
+
+// DestinationKinds declares the destinations of type stdout and stderr.
+func DestinationKinds() []connector.DestinationKind {
+	return []connector.DestinationKind{kind("stdout", stdout), kind("stderr", stderr)}
+}
+
+// One stream each: all destinations that write to it share its turn.
+var (
+	stdout = newStream(os.Stdout)
+	stderr = newStream(os.Stderr)
+)
+
+func kind(name string, to *stream) connector.DestinationKind {
+	return connector.DestinationKind{
+		Type: name,
+		Doc:  "Writes a line for each message to pawl's " + name + ". A pipe is no store: what reads it may lose the line.",
+		New:  func() connector.Settings { return &Settings{Format: connector.LinePlain} },
+		Open: func(s connector.Settings, _ connector.Env) (connector.Destination, error) {
+			// A reader that went away must be an error of a send, not the end
+			// of the process, which Go makes of it on these two descriptors.
+			signal.Ignore(syscall.SIGPIPE)
+			return &destination{format: s.(*Settings).Format, to: to}, nil
+		},
+		Pipe: true,
+	}
+}
+
+// stream writes lines to w one at a time. Safe for concurrent use.
+type stream struct {
+	w    io.Writer
+	turn chan struct{} // holds one token: whose turn it is
+}
+
+func newStream(w io.Writer) *stream {
+	s := &stream{w: w, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+// write writes the line and returns once it is out or ctx ends. A line that was
+// begun is finished all the same, and nobody else's turn comes before: a reader
+// that does not read holds up one goroutine, however many messages wait.
+func (s *stream) write(ctx context.Context, line []byte) error {
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.w.Write(line)
+		s.turn <- struct{}{}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type destination struct {
+	format connector.LineFormat
+	to     *stream
+	closed atomic.Bool
+}
+
+var errClosed = errors.New("the destination is closed")
+
+// Send writes the message's line. The message's id goes with it in envelope
+// format; plain lines have no place for it.
+func (d *destination) Send(ctx context.Context, m *message.Message) (connector.Answer, error) {
+	line, err := d.format.Line(m)
+	if err != nil {
+		return connector.Answer{}, err
+	}
+	if d.closed.Load() {
+		return connector.Answer{}, classify(errClosed)
+	}
+	// The line may be the message's own body: the newline goes to a copy.
+	whole := append(append(make([]byte, 0, len(line)+1), line...), '\n')
+	if err := d.to.write(ctx, whole); err != nil {
+		return connector.Answer{}, classify(err)
+	}
+	return connector.Answer{}, nil
+}
+
+// Close stops further sends. The stream itself stays open: it is the process's.
+func (d *destination) Close() error {
+	d.closed.Store(true)
+	return nil
+}
+
+func classify(err error) *failure.Error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &failure.Error{Tags: failure.Tags{failure.Timeout}, Message: "nobody reads the other end in time", Err: err}
+	case errors.Is(err, context.Canceled), errors.Is(err, errClosed):
+		return &failure.Error{
+			Tags: failure.Tags{failure.Cancelled}, Verdict: failure.Neutral,
+			Message: "given up before the line was written", Err: err,
+		}
+	case errors.Is(err, syscall.EPIPE):
+		return &failure.Error{
+			Tags: failure.Tags{failure.Connect, "file", "file:EPIPE"}, Message: "nobody reads the other end any more", Err: err,
+		}
+	case errors.Is(err, syscall.ENOSPC):
+		return &failure.Error{Tags: failure.Tags{"file", "file:ENOSPC"}, Message: "no space is left where the output goes", Err: err}
+	}
+	return &failure.Error{Tags: failure.Tags{"file", "file:EIO"}, Message: "writing failed: " + err.Error(), Err: err}
+}
