@@ -24,10 +24,13 @@ const (
 	// and keep a caller that sends a byte a minute from holding a connection.
 	ReadHeaderTimeout = 10 * time.Second
 	// TransferTimeout is for reading the request from its first byte on, the
-	// body included, and as long again for writing the answer from the end of
-	// the header on. A handler that waits longer moves its deadlines with
-	// http.ResponseController.
+	// body included.
 	TransferTimeout = 30 * time.Second
+	// AnswerTimeout is for the answer, from the end of the header on: ten
+	// seconds more, so that a caller whose body was cut can still be told. A
+	// handler that waits longer moves its deadlines with
+	// http.ResponseController.
+	AnswerTimeout = TransferTimeout + 10*time.Second
 	// IdleTimeout closes a connection that nobody uses. Two minutes outlast
 	// the pools of common clients (Go 90 s, Node 5 s), so that it is the client
 	// that closes and no request meets a closing connection.
@@ -84,7 +87,7 @@ func (h *Hub) open(address string, secure bool) (*server, error) {
 		Handler:           s,
 		ReadHeaderTimeout: ReadHeaderTimeout,
 		ReadTimeout:       TransferTimeout,
-		WriteTimeout:      TransferTimeout,
+		WriteTimeout:      AnswerTimeout,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
 		ErrorLog:          log.New(serverLog{h.log}, "", 0),
