@@ -1,0 +1,563 @@
+// These tests catch a message that is acknowledged without being in pawl's
+// hands, or lost behind a 504 or a stop; a request that gets the wrong status;
+// a forged, stale or changed request that is let in; a header or a credential
+// that is kept and must not be; a body that is changed on the way, or larger
+// than it may be, packed or not; and a caller who holds the source up.
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	nethttp "net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/ingress"
+	"github.com/pawlhq/pawl/internal/setting"
+	"github.com/pawlhq/pawl/internal/testbed"
+)
+
+const address = "10.0.0.1:8080"
+
+// relay is a handler that remembers what it got and settles as it is told.
+type relay struct {
+	mu     sync.Mutex
+	got    []connector.Delivery
+	settle func(context.Context, connector.Delivery) connector.Settlement
+}
+
+func (h *relay) Handle(ctx context.Context, d connector.Delivery) connector.Settlement {
+	h.mu.Lock()
+	h.got = append(h.got, d)
+	settle := h.settle
+	h.mu.Unlock()
+	if settle != nil {
+		return settle(ctx, d)
+	}
+	return connector.Settlement{Status: event.SettledDelivered, ID: d.Message.ID}
+}
+
+// last returns the newest delivery.
+func (h *relay) last(t *testing.T) connector.Delivery {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.got) == 0 {
+		t.Fatal("no message was handed over")
+	}
+	return h.got[len(h.got)-1]
+}
+
+func (h *relay) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.got)
+}
+
+// rig is a running source on an in-memory network, in virtual time.
+type rig struct {
+	*testing.T
+	net    testbed.Network
+	source *Source
+	relay  relay
+	client *nethttp.Client
+	stop   context.CancelFunc
+	done   chan error
+	events []event.Event
+	mu     sync.Mutex
+}
+
+// withSource runs body against a source whose settings change has altered.
+func withSource(t *testing.T, change func(*SourceSettings), body func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{T: t, done: make(chan error, 1)}
+		settings := newSourceSettings().(*SourceSettings)
+		settings.Listen = address
+		if change != nil {
+			change(settings)
+		}
+		if p := settings.Check(); len(p) > 0 {
+			t.Fatalf("settings: %v", p)
+		}
+		hub := ingress.New(ingress.Options{Listen: r.net.Listen})
+		source, err := OpenSource(settings, connector.Env{Name: "web", Listeners: hub, Events: func(e event.Event) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.events = append(r.events, e)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.source = source
+		ctx, stop := context.WithCancel(t.Context())
+		r.stop = stop
+		go func() { r.done <- source.Run(ctx, &r.relay) }()
+		transport := &nethttp.Transport{DialContext: r.net.Dial, DisableCompression: true}
+		r.client = &nethttp.Client{Transport: transport}
+		body(r)
+		stop()
+		transport.CloseIdleConnections()
+		if err := <-r.done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if err := hub.Close(t.Context()); err != nil {
+			t.Errorf("hub: %v", err)
+		}
+	})
+}
+
+type answer struct {
+	status int
+	header nethttp.Header
+	body   string
+}
+
+// field returns a member of an answer's JSON object.
+func (a answer) field(t *testing.T, name string) string {
+	t.Helper()
+	var object map[string]any
+	if err := json.Unmarshal([]byte(a.body), &object); err != nil {
+		t.Fatalf("answer %q is no JSON object: %v", a.body, err)
+	}
+	s, _ := object[name].(string)
+	return s
+}
+
+func (r *rig) send(method, path, body string, header ...string) answer {
+	r.Helper()
+	q, err := nethttp.NewRequest(method, "http://"+address+path, strings.NewReader(body))
+	if err != nil {
+		r.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Add(header[i], header[i+1])
+	}
+	res, err := r.client.Do(q)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, string(b)}
+}
+
+func (r *rig) post(body string, header ...string) answer {
+	r.Helper()
+	return r.send(nethttp.MethodPost, "/", body, header...)
+}
+
+// raw writes bytes on a connection of its own and reads the answer.
+func (r *rig) raw(text string) (answer, error) {
+	r.Helper()
+	c, err := r.net.Dial(r.Context(), "tcp", address)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer c.Close()
+	go func() { _, _ = io.WriteString(c, text) }()
+	return readAnswer(c)
+}
+
+func readAnswer(c net.Conn) (answer, error) {
+	res, err := nethttp.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return answer{}, err
+	}
+	b, err := io.ReadAll(res.Body)
+	return answer{res.StatusCode, res.Header, string(b)}, err
+}
+
+func TestMessageIsWhatWasSent(t *testing.T) {
+	withSource(t, func(s *SourceSettings) { s.Path = "/in/"; s.Methods = []string{"POST", "PUT"} }, func(r *rig) {
+		body := "\x00\xffany bytes\r\n"
+		a := r.send("PUT", "/in/%E2%82%AC?b=2&a=1&b=3", body,
+			"Idempotency-Key", "key 1", "Content-Type", "application/octet-stream",
+			"X-Two", "1", "X-Two", "2", "X-Latin", "caf\xe9", "Authorization", "Bearer secret", "Cookie", "secret",
+			"Proxy-Authorization", "secret", "Te", "trailers", "Connection", "X-Hop, close", "X-Hop", "hop", "Keep-Alive", "5")
+		if a.status != 200 || a.body != `{"id":"key 1","status":"delivered"}` || a.header.Get("Content-Type") != "application/json" {
+			t.Errorf("answer %+v", a)
+		}
+		d := r.relay.last(t)
+		m := d.Message
+		if m.ID != "key 1" || !d.Keyed || m.Source != "web" || !m.Time.Equal(time.Now()) || m.ContentType != "application/octet-stream" || string(m.Body) != body {
+			t.Errorf("message %+v, keyed %v", m, d.Keyed)
+		}
+		if diff := cmp.Diff(map[string][]string{
+			"idempotency-key": {"key 1"}, "x-two": {"1", "2"}, "x-latin": {"café"},
+			"user-agent": {"Go-http-client/1.1"},
+		}, m.Headers); diff != "" {
+			t.Errorf("headers (-want +got):\n%s", diff)
+		}
+		want := `{"method":"PUT","path":"/in/€","query":{"a":["1"],"b":["2","3"]},"remote":"192.0.2.1:10001"}`
+		if got := string(m.Attributes["http"]); got != want {
+			t.Errorf("attribute http:\n got %s\nwant %s", got, want)
+		}
+	})
+}
+
+func TestIDs(t *testing.T) {
+	long := strings.Repeat("k", 256)
+	for _, c := range []struct {
+		name   string
+		change func(*SourceSettings)
+		header []string
+		body   string
+		want   string // "" for one of our own
+		status int
+	}{
+		{"none", nil, nil, "", "", 200},
+		{"empty", nil, []string{"Idempotency-Key", ""}, "", "", 200},
+		{"key", nil, []string{"Idempotency-Key", "k1", "Webhook-Id", "w1"}, "", "k1", 200},
+		{"webhook-id", nil, []string{"Webhook-Id", "w1"}, "", "w1", 200},
+		{"quoted stays quoted", nil, []string{"Idempotency-Key", `"k1"`}, "", `"k1"`, 200},
+		{"256 bytes", nil, []string{"Idempotency-Key", long}, "", long, 200},
+		{"257 bytes", nil, []string{"Idempotency-Key", long + "k"}, "", "", 400},
+		{"a tab", nil, []string{"Idempotency-Key", "a\tb"}, "", "", 400},
+		{"a C1 control", nil, []string{"Idempotency-Key", "a\u0085b"}, "", "", 400},
+		{"not UTF-8", nil, []string{"Idempotency-Key", "a\xffb"}, "", "", 400},
+		{"twice", nil, []string{"Idempotency-Key", "a", "Idempotency-Key", "b"}, "", "", 400},
+		{"prefix", func(s *SourceSettings) { s.KeyPrefix = "eu:" }, []string{"Idempotency-Key", "k1"}, "", "eu:k1", 200},
+		{"prefix leaves less room", func(s *SourceSettings) { s.KeyPrefix = "eu:" }, []string{"Idempotency-Key", long[:254]}, "", "", 400},
+		{"id_header", func(s *SourceSettings) { s.IDHeader = "x-event" }, []string{"X-Event", "e1", "Idempotency-Key", "k"}, "", "e1", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			withSource(t, c.change, func(r *rig) {
+				a := r.post(c.body, c.header...)
+				if a.status != c.status {
+					t.Fatalf("status %d %s, want %d", a.status, a.body, c.status)
+				}
+				if a.status != 200 {
+					if r.relay.count() != 0 || a.header.Get("Content-Type") != "application/problem+json" {
+						t.Errorf("a refused request became a message, or is no problem document: %+v", a)
+					}
+					return
+				}
+				d := r.relay.last(r.T)
+				if c.want == "" {
+					if d.Keyed || len(d.Message.ID) != 26 {
+						t.Errorf("id %q, keyed %v; want a ULID of our own", d.Message.ID, d.Keyed)
+					}
+				} else if d.Message.ID != c.want || !d.Keyed {
+					t.Errorf("id %q, keyed %v; want %q from the caller", d.Message.ID, d.Keyed, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestOwnIDsSortAsTheyWereMade(t *testing.T) {
+	now, before := time.Now(), ""
+	for range 10_000 {
+		id := newID(now)
+		if id <= before {
+			t.Fatalf("%s after %s", id, before)
+		}
+		before = id
+	}
+}
+
+func TestEverySettlementHasItsAnswer(t *testing.T) {
+	for _, c := range []struct {
+		outcome connector.Settlement
+		status  int
+		after   string
+		word    string // the status of a 200, else the problem
+	}{
+		{connector.Settlement{Status: event.SettledDelivered}, 200, "", "delivered"},
+		{connector.Settlement{Status: event.SettledDeadLettered}, 200, "", "dead_lettered"},
+		{connector.Settlement{Status: event.SettledFiltered}, 200, "", "filtered"},
+		{connector.Settlement{Status: event.SettledUnrouted}, 200, "", "unrouted"},
+		{connector.Settlement{Status: event.SettledRefused, RetryAfter: 1500 * time.Millisecond}, 503, "2", "urn:pawl:problem:unavailable"},
+		{connector.Settlement{Status: event.SettledNacked, Err: errors.New("disk s3cr3t")}, 503, "1", "urn:pawl:problem:unavailable"},
+		{connector.Settlement{Status: event.SettledJoined}, 503, "1", "urn:pawl:problem:unavailable"},
+		{connector.Settlement{Status: "what"}, 503, "1", "urn:pawl:problem:unavailable"},
+		{connector.Settlement{Status: event.SettledConflict}, 409, "", "urn:pawl:problem:key-conflict"},
+	} {
+		t.Run(string(c.outcome.Status), func(t *testing.T) {
+			withSource(t, nil, func(r *rig) {
+				r.relay.settle = func(context.Context, connector.Delivery) connector.Settlement { return c.outcome }
+				a := r.post("{}", "Idempotency-Key", "k1")
+				field := "status"
+				if c.status != 200 {
+					field = "type"
+				}
+				if a.status != c.status || a.header.Get("Retry-After") != c.after || a.field(t, field) != c.word || a.field(t, "id") != "k1" {
+					t.Errorf("got %d %v %s", a.status, a.header, a.body)
+				}
+				if strings.Contains(a.body, "s3cr3t") {
+					t.Error("the answer tells a stranger what went wrong inside")
+				}
+			})
+		})
+	}
+}
+
+func TestPanicOfTheHandlerIsNoAcknowledgement(t *testing.T) {
+	withSource(t, nil, func(r *rig) {
+		r.relay.settle = func(context.Context, connector.Delivery) connector.Settlement { panic("boom") }
+		if a := r.post("{}"); a.status != 503 {
+			t.Errorf("status %d", a.status)
+		}
+	})
+}
+
+func TestFixedAnswer(t *testing.T) {
+	text, empty, object := "OK", "", `{"ok":true}`
+	for _, c := range []struct {
+		name   string
+		answer Answer
+		want   answer
+	}{
+		{"text", Answer{Body: &text}, answer{200, nethttp.Header{"Content-Type": {"text/plain; charset=utf-8"}}, "OK"}},
+		{"JSON", Answer{Status: 201, Body: &object}, answer{201, nethttp.Header{"Content-Type": {"application/json"}}, object}},
+		{"own type", Answer{Body: &object, Headers: map[string]string{"content-type": "a/b", "X-A": "1"}},
+			answer{200, nethttp.Header{"Content-Type": {"a/b"}, "X-A": {"1"}}, object}},
+		{"empty", Answer{Status: 202, Body: &empty}, answer{202, nethttp.Header{"Content-Type": {"text/plain; charset=utf-8"}}, ""}},
+		{"no content", Answer{Status: 204}, answer{204, nethttp.Header{}, ""}},
+		{"status only", Answer{Status: 202}, answer{202, nethttp.Header{"Content-Type": {"application/json"}}, `{"id":"k","status":"delivered"}`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			withSource(t, func(s *SourceSettings) { s.Answer = &c.answer }, func(r *rig) {
+				got := r.post("", "Idempotency-Key", "k")
+				got.header.Del("Date")
+				got.header.Del("Content-Length")
+				if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(answer{})); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestBadRequestsAreRefused(t *testing.T) {
+	withSource(t, func(s *SourceSettings) { s.MaxBody = 1000 }, func(r *rig) {
+		big := strings.Repeat("x", 1001)
+		for _, c := range []struct {
+			name, method, path, body string
+			header                   []string
+			status                   int
+			check                    string // a header that must be there
+		}{
+			{"method", "PUT", "/", "", nil, 405, "Allow"},
+			{"GET", "GET", "/", "", nil, 405, "Allow"},
+			{"path", "POST", "/other", "", nil, 200, ""}, // "/" takes everything
+			{"too large", "POST", "/", big, nil, 413, ""},
+			{"just fits", "POST", "/", big[1:], nil, 200, ""},
+			{"encoding", "POST", "/", "x", []string{"Content-Encoding", "br"}, 415, "Accept-Encoding"},
+			{"two encodings", "POST", "/", "x", []string{"Content-Encoding", "gzip, gzip"}, 415, "Accept-Encoding"},
+			{"identity", "POST", "/", "x", []string{"Content-Encoding", "identity"}, 200, ""},
+			{"multipart", "POST", "/", "x", []string{"Content-Type", "multipart/form-data; boundary=x"}, 415, ""},
+			{"not gzip", "POST", "/", "x", []string{"Content-Encoding", "gzip"}, 400, ""},
+			{"bad form", "POST", "/", "a=%zz", []string{"Content-Type", "application/x-www-form-urlencoded"}, 400, ""},
+			{"form not UTF-8", "POST", "/", "a=%ff", []string{"Content-Type", "application/x-www-form-urlencoded"}, 400, ""},
+			{"bad query", "POST", "/?a=%zz", "", nil, 400, ""},
+		} {
+			before := r.relay.count()
+			a := r.send(c.method, c.path, c.body, c.header...)
+			if a.status != c.status {
+				t.Errorf("%s: status %d %s, want %d", c.name, a.status, a.body, c.status)
+			}
+			if c.status != 200 && (r.relay.count() != before || a.header.Get("Content-Type") != "application/problem+json") {
+				t.Errorf("%s: became a message, or no problem document: %+v", c.name, a)
+			}
+			if c.check != "" && a.header.Get(c.check) == "" {
+				t.Errorf("%s: no header %s", c.name, c.check)
+			}
+		}
+		// The length is not announced.
+		chunked := fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n%s\r\n0\r\n\r\n", big)
+		if a, err := r.raw(chunked); err != nil || a.status != 413 {
+			t.Errorf("chunked: %+v, %v", a, err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		invalid := 0
+		for _, e := range r.events {
+			if e.Kind == event.Settled && e.Settlement == event.SettledInvalid && e.Source == "web" {
+				invalid++
+			}
+		}
+		if invalid != 11 {
+			t.Errorf("%d refused requests were counted, want 11", invalid)
+		}
+	})
+}
+
+func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
+	withSource(t, func(s *SourceSettings) { s.MaxBody = 1000 }, func(r *rig) {
+		// Announced too large: answered at once, though the body never comes.
+		begin := time.Now()
+		a, err := r.raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
+		if err != nil || a.status != 413 || time.Since(begin) != 0 {
+			t.Errorf("%+v, %v after %v", a, err, time.Since(begin))
+		}
+	})
+}
+
+func TestSlowBodyIsCut(t *testing.T) {
+	withSource(t, nil, func(r *rig) {
+		c, err := r.net.Dial(r.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		begin := time.Now()
+		go func() {
+			_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+			for range 1000 {
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		}()
+		a, err := readAnswer(c)
+		if err != nil || a.status != 408 || time.Since(begin) != ingress.TransferTimeout || r.relay.count() != 0 {
+			t.Errorf("%+v, %v after %v", a, err, time.Since(begin))
+		}
+		_ = c.Close()
+		time.Sleep(2 * time.Second) // the writer notices
+	})
+}
+
+func TestBodyThatEndsEarlyIsNoMessage(t *testing.T) {
+	withSource(t, nil, func(r *rig) {
+		c, err := r.net.Dial(r.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+		_ = c.(*testbed.Conn).CloseWrite()
+		if a, err := readAnswer(c); err != nil || a.status != 400 || r.relay.count() != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		_ = c.Close()
+	})
+}
+
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestGzip(t *testing.T) {
+	withSource(t, func(s *SourceSettings) { s.MaxBody = 1 << 20 }, func(r *rig) {
+		zeros := func(n int) string { return packed(t, strings.Repeat("\x00", n)) }
+		whole := packed(t, `{"a":1}`)
+		for name, c := range map[string]struct {
+			body   string
+			status int
+		}{
+			"unpacked":       {whole, 200},
+			"two members":    {whole + packed(t, " "), 200},
+			"cut":            {whole[:len(whole)-4], 400},
+			"trailing bytes": {whole + "xxxx", 400},
+			"past max_body":  {zeros(1<<20 + 1), 413},
+			"bomb":           {zeros(1 << 20), 413}, // a thousand times its size
+			"small is fine":  {zeros(ratioFrom), 200},
+		} {
+			a := r.post(c.body, "Content-Encoding", "gzip")
+			if a.status != c.status {
+				t.Errorf("%s: %d %s, want %d", name, a.status, a.body, c.status)
+			}
+		}
+		r.post(whole, "Content-Encoding", "gzip")
+		m := r.relay.last(t).Message
+		if string(m.Body) != `{"a":1}` || m.Headers["content-encoding"] != nil {
+			t.Errorf("body %q, headers %v", m.Body, m.Headers)
+		}
+	})
+}
+
+func TestForms(t *testing.T) {
+	withSource(t, nil, func(r *rig) {
+		r.post("b=2&a=1+x&b=%C3%A9&c=", "Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+		m := r.relay.last(t).Message
+		if string(m.Body) != `{"a":"1 x","b":["2","é"],"c":""}` || m.ContentType != "application/json" ||
+			!strings.Contains(string(m.Attributes["http"]), `"form":true`) {
+			t.Errorf("body %s, type %s, http %s", m.Body, m.ContentType, m.Attributes["http"])
+		}
+	})
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	secret := setting.NewSecret("s")
+	body := "x"
+	for _, c := range []struct {
+		name   string
+		change func(*SourceSettings)
+		want   []string // fields
+	}{
+		{"fine", func(*SourceSettings) {}, nil},
+		{"everything", func(s *SourceSettings) {
+			*s = SourceSettings{
+				Listen: "8080", Path: "x", TLS: &setting.ServerTLS{Cert: "a"}, MaxBody: 11 << 20,
+				KeyPrefix: strings.Repeat("x", 65), IDHeader: "a b",
+				Auth:   &Auth{},
+				Answer: &Answer{Status: 404, Headers: map[string]string{"a b": "", "Connection": "", "X": "\n"}},
+			}
+		}, []string{"listen", "path", "methods", "tls", "ack_timeout", "max_body", "key_prefix", "id_header", "auth", "answer.status", "answer.headers.Connection", "answer.headers.X", "answer.headers.a b"}},
+		{"no listen", func(s *SourceSettings) { s.Listen = "" }, []string{"listen"}},
+		{"named port", func(s *SourceSettings) { s.Listen = "a:http" }, []string{"listen"}},
+		{"methods", func(s *SourceSettings) { s.Methods = []string{"POST", "post", "TRACE", "POST"} }, []string{"methods.1", "methods.2", "methods.3"}},
+		{"prefix", func(s *SourceSettings) { s.KeyPrefix = "\x00" }, []string{"key_prefix"}},
+		{"answer", func(s *SourceSettings) { s.Answer = &Answer{Status: 204, Body: &body} }, []string{"answer.body"}},
+		{"two ways", func(s *SourceSettings) {
+			s.Auth = &Auth{Basic: &BasicAuth{User: "u", Password: secret}, Preset: "github", Secret: secret}
+		}, []string{"auth"}},
+		{"no secrets", func(s *SourceSettings) { s.Auth = &Auth{Bearer: &BearerAuth{}} }, []string{"auth.bearer.token"}},
+		{"empty secret", func(s *SourceSettings) {
+			s.Auth = &Auth{Preset: "github", Secrets: []setting.Secret{secret, {}}}
+		}, []string{"auth.secrets"}},
+		{"stray secret", func(s *SourceSettings) { s.Auth = &Auth{Bearer: &BearerAuth{Token: secret}, Secret: secret} }, []string{"auth"}},
+		{"preset", func(s *SourceSettings) { s.Auth = &Auth{Preset: "gitlab", Secret: secret} }, []string{"auth.preset"}},
+		{"basic", func(s *SourceSettings) { s.Auth = &Auth{Basic: &BasicAuth{User: "a:b"}} }, []string{"auth.basic.user", "auth.basic.password"}},
+		{"standard", func(s *SourceSettings) {
+			s.Auth = &Auth{StandardWebhooks: &Secrets{Secret: setting.NewSecret("no base64!")}}
+		}, []string{"auth.standard_webhooks.secret"}},
+		{"hmac", func(s *SourceSettings) {
+			s.Auth = &Auth{HMAC: &HMACAuth{Secret: secret, Header: "a b", Algorithm: "md5", Encoding: "hax", Tolerance: 1, Payload: "{bdy}"}}
+		}, []string{"auth.hmac.header", "auth.hmac.algorithm", "auth.hmac.encoding", "auth.hmac.tolerance", "auth.hmac.payload"}},
+		{"unsigned time", func(s *SourceSettings) {
+			s.Auth = &Auth{HMAC: &HMACAuth{Secret: secret, TimestampHeader: "T", Payload: "{body}"}}
+		}, []string{"auth.hmac.payload"}},
+		{"no body", func(s *SourceSettings) { s.Auth = &Auth{HMAC: &HMACAuth{Secret: secret, Payload: "x"}} }, []string{"auth.hmac.payload"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSourceSettings().(*SourceSettings)
+			s.Listen = address
+			c.change(s)
+			var got []string
+			for _, p := range s.Check() {
+				got = append(got, p.Field)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
