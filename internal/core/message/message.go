@@ -46,8 +46,9 @@ type parsed struct {
 }
 
 // Parse returns the body as jq sees it (the parsed JSON, or the body as a
-// string where it is not JSON), decoding it at most once a message. The value
-// is shared: callers must not change it.
+// string where it is not JSON), decoding it once a message, or once for each of
+// several that ask at the same moment first. The value is shared: callers must
+// not change it.
 func (m *Message) Parse(decode func([]byte) (any, error)) (any, error) {
 	if p := m.parsed.Load(); p != nil {
 		return p.value, p.err
