@@ -21,8 +21,9 @@ var ErrNotJSON = errors.New("the body is not JSON")
 // Values are nil, bool, json.Number, string, []any and map[string]any. Numbers
 // keep the digits they were written with, so that an id past 2^53 or a price
 // with trailing zeros comes out as it went in. A name that an object has twice
-// counts with its last value, as in jq. JSON nested more than 10,000 deep or
-// with bytes that are not UTF-8 is not JSON here.
+// counts with its last value, as in jq. JSON nested more than 10,000
+// deep, with bytes that are not UTF-8, or with a number of more than 4,096
+// characters is not JSON here.
 func Body(m *message.Message) (any, error) { return m.Parse(decode) }
 
 func decode(body []byte) (any, error) {
@@ -36,6 +37,10 @@ func decode(body []byte) (any, error) {
 	}
 	return string(body), fmt.Errorf("%w: %v", ErrNotJSON, err)
 }
+
+// maxDigits is the longest number: the time to calculate with one grows with
+// its square, and no system writes longer ones.
+const maxDigits = 4096
 
 // DecodeJSON decodes one JSON value the way Body does.
 func DecodeJSON(text []byte) (any, error) {
@@ -62,7 +67,11 @@ func value(d *jsontext.Decoder) (any, error) {
 	case '"':
 		return t.String(), nil
 	case '0':
-		return json.Number(t.String()), nil
+		n := t.String()
+		if len(n) > maxDigits {
+			return nil, fmt.Errorf("a number has %d characters; %d are the most", len(n), maxDigits)
+		}
+		return json.Number(n), nil
 	case '[':
 		return array(d)
 	default: // '{': the decoder gives no closing token where a value is due

@@ -20,9 +20,12 @@ type guarding struct {
 // guard changes q in place.
 func guard(q *gojq.Query, src string) *guarding {
 	g := &guarding{src: src, used: map[string]bool{}}
-	if len(q.Imports) > 0 {
-		g.refuse("import", "modules can't be imported")
-		g.refuse("include", "modules can't be included")
+	for _, m := range q.Imports {
+		word := "import"
+		if m.IncludePath != "" {
+			word = "include"
+		}
+		g.refuse(word, word+" is not there: a program stands alone")
 	}
 	g.query(q)
 	defs, err := definitions(src, g.used)
@@ -188,7 +191,7 @@ func (g *guarding) index(x *gojq.Index) {
 	}
 	if n, ok := constant(x.Start); ok {
 		if n > MaxIndex && !x.IsSlice {
-			g.refuse(x.Start.Term.Number, fmt.Sprintf("place %s of an array is past %d, the most", x.Start.Term.Number, MaxIndex))
+			g.refuse(x.Start.Term.Number, fmt.Sprintf("place %s of an array is past %d, the last that may be named", x.Start.Term.Number, MaxIndex))
 		}
 		return
 	}

@@ -180,8 +180,8 @@ func TestCompileErrors(t *testing.T) {
 		"halt":                               "halt is not allowed",
 		"1 | halt_error":                     "line 1, column 5: halt_error is not allowed",
 		"debug":                              "function not defined: debug",
-		`import "a" as a; .`:                 "modules can't be imported",
-		`include "a"; .`:                     "modules can't be included",
+		`import "a" as a; .`:                 "import is not there",
+		`include "a"; .`:                     "include is not there",
 		"__pawl_made($__pawl_meter)":         "pawl's own",
 		"_multiply(1;2)":                     "function not defined: _multiply",
 		".[2000000] = 1":                     "line 1, column 3: place 2000000 of an array is past 1000000",
@@ -251,7 +251,7 @@ var runaways = []string{
 	`[recurse(.; true)]`,
 	`"x" * 10000000 | [., ., .] | tojson`,
 	`("a" * 3000) as $r | [range(1e9) | . as $i | "aaaa" | test("\($i)" + $r)]`,
-	`[splits("a"; null), range(1e12)]`,
+	`.a | [splits("a"; null), range(1e12)]`,
 }
 
 func TestRunaways(t *testing.T) {
@@ -322,7 +322,7 @@ func TestCancelDuringEval(t *testing.T) {
 func TestStepsAreBounded(t *testing.T) {
 	w := newWatch(t.Context())
 	w.start = time.Now().Add(time.Hour)
-	for range MaxSteps + 1 {
+	for range MaxSteps + checkEvery {
 		w.Done()
 	}
 	if !errors.Is(w.Err(), ErrLimit) || !strings.Contains(w.Err().Error(), "steps") {

@@ -8,16 +8,14 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// meter is what one evaluation may still build. A program can't reach it: it
-// is handed to the guards in a variable of their own.
-type meter struct{ built int }
-
 // natives are the functions that guards call. Each returns its input, or an
-// error that ends the evaluation.
+// error that ends the evaluation. Those that count are given its watch, in a
+// variable that a program can't name.
 func natives() []gojq.CompilerOption {
 	return []gojq.CompilerOption{
 		gojq.WithFunction(own+"made", 1, 1, made),
 		gojq.WithFunction(own+"whole", 0, 0, func(v any, _ []any) any { return orError(v, whole(v)) }),
+		gojq.WithFunction(own+"text", 0, 0, fitText),
 		gojq.WithFunction(own+"times", 3, 3, fitTimes),
 		gojq.WithFunction(own+"minus", 2, 2, fitPairs),
 		gojq.WithFunction(own+"join", 2, 2, fitJoin),
@@ -72,16 +70,23 @@ func size(v any) int {
 	return 0
 }
 
-// charge takes n bytes from the meter.
-func charge(m any, n int) error {
+// slow is from how many bytes on a step of the engine may have taken long
+// enough to look at the clock.
+const slow = 64 << 10
+
+// charge counts n bytes that an operator makes.
+func charge(of any, n int) error {
 	if n > MaxText {
 		return fmt.Errorf("%w: it builds a value of %d bytes; %d is the most", ErrLimit, n, MaxText)
 	}
-	meter, ok := m.(*meter)
+	w, ok := of.(*watch)
 	if !ok {
-		return fmt.Errorf("%w: the meter is lost", ErrLimit)
+		return fmt.Errorf("%w: it is not watched", ErrLimit)
 	}
-	if meter.built -= n; meter.built < 0 {
+	if n > slow {
+		w.look()
+	}
+	if w.built += n; w.built > MaxBuilt {
 		return fmt.Errorf("%w: it builds more than %d MiB", ErrLimit, MaxBuilt>>20)
 	}
 	return nil
@@ -90,6 +95,14 @@ func charge(m any, n int) error {
 // made charges a value that an operator just built. Its parts were bounded
 // themselves, so it is at most twice too large here.
 func made(v any, args []any) any { return orError(v, charge(args[0], size(v))) }
+
+// fitText checks a value that is written out as text.
+func fitText(v any, _ []any) any {
+	if weigh(v, MaxText) > MaxText {
+		return fmt.Errorf("%w: it writes out a value of more than %d MiB, or nested more than %d deep", ErrLimit, MaxText>>20, maxDepth)
+	}
+	return v
+}
 
 // fitTimes checks text times a number before it is made.
 func fitTimes(v any, args []any) any {

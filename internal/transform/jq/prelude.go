@@ -34,9 +34,9 @@ var prelude = []struct{ trigger, text string }{
 	{"by", weighed("sort_by", "f") + weighed("group_by", "f") + weighed("unique_by", "f") + weighed("min_by", "f") + weighed("max_by", "f")},
 	{"sort", weighed("sort")}, {"unique", weighed("unique")}, {"min", weighed("min")}, {"max", weighed("max")},
 	{"flatten", weighed("flatten")}, {"error", weighed("error")},
-	{"tojson", weighed("tojson")}, {"tostring", weighed("tostring")},
+	{"tojson", written("tojson")}, {"tostring", written("tostring")},
 	// @text and the like, and \( ) in strings.
-	{"@", formats()}, {`\(`, weighed("tostring")},
+	{"@", formats()}, {`\(`, written("tostring")},
 }
 
 // The triggers of operators: characters that no program can hold.
@@ -56,10 +56,17 @@ func weighed(name string, arg ...string) string {
 	return "def " + old + ": " + name + call + "; def " + name + call + ": " + own + "whole | " + old + ";"
 }
 
+// written is the definition of a function that writes out a value: its input
+// is weighed, and what it makes is counted.
+func written(name string) string {
+	old := own + "0_" + name
+	return "def " + old + ": " + name + "; def " + name + ": " + own + "text | " + old + " | " + own + "made(" + meterVariable + ");"
+}
+
 func formats() string {
 	var b strings.Builder
 	for _, name := range []string{"tojson", "tostring", "_tohtml", "_touri", "_tocsv", "_totsv", "_tosh", "_tobase64"} {
-		b.WriteString(weighed(name))
+		b.WriteString(written(name))
 	}
 	return b.String()
 }

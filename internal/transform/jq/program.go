@@ -92,7 +92,7 @@ func (p *Program) run(ctx context.Context, body, msg any) (v any, err error) {
 		}
 		p.refresh(w.steps)
 	}()
-	it := p.code.Load().RunWithContext(w, body, msg, &meter{built: MaxBuilt})
+	it := p.code.Load().RunWithContext(w, body, msg, w)
 	v, ok := it.Next()
 	if !ok {
 		return nil, fmt.Errorf("jq: %s: %w", p.short(), ErrNoValue)
