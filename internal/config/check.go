@@ -270,7 +270,8 @@ func headerName(s string) bool {
 }
 
 // checkShared warns of routes that can send one message to one destination
-// with different bodies under the same idempotency key.
+// with different bodies under the same idempotency key. Routes with filters
+// that differ are taken to part the messages among them.
 func (l *loader) checkShared() {
 	type pair struct{ from, to string }
 	first := map[pair]*routeEntry{}
@@ -284,7 +285,7 @@ func (l *loader) checkShared() {
 					first[pair{from, to}] = b
 					continue
 				}
-				if _, again := warned[a]; again || a == b || reflect.DeepEqual(transforms(a.Transforms), transforms(b.Transforms)) {
+				if _, again := warned[a]; again || a == b || parted(a, b) || reflect.DeepEqual(transforms(a.Transforms), transforms(b.Transforms)) {
 					continue
 				}
 				warned[a] = struct{}{}
@@ -293,6 +294,10 @@ func (l *loader) checkShared() {
 			}
 		}
 	}
+}
+
+func parted(a, b *routeEntry) bool {
+	return a.Filter != "" && b.Filter != "" && a.Filter != b.Filter
 }
 
 func targetNames(targets []Target) []string {

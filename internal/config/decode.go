@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -195,7 +196,25 @@ func (d decoder) plain(n *yaml.Node) *yaml.Node {
 	if !d.filled(n) {
 		return n
 	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Value: n.Value, Line: n.Line, Column: n.Column}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: plainTag(n.Value), Value: n.Value, Line: n.Line, Column: n.Column}
+}
+
+// plainTag is what YAML makes of a value without quotes. Nothing stays a text:
+// an empty variable is no missing value.
+func plainTag(value string) string {
+	if value == "true" || value == "false" {
+		return "!!bool"
+	}
+	if _, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return "!!int"
+	}
+	if _, err := strconv.ParseUint(value, 10, 64); err == nil {
+		return "!!int"
+	}
+	if _, err := strconv.ParseFloat(value, 64); err == nil && strings.Trim(value, "0123456789+-.eE") == "" {
+		return "!!float"
+	}
+	return "!!str"
 }
 
 func (d decoder) wanted(n *yaml.Node, key, want string) {

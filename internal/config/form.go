@@ -1,0 +1,127 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// form is how a value is written, for the schema and the reference.
+type form string
+
+const (
+	formText     form = "text"
+	formSecret   form = "secret text"
+	formFile     form = "file"
+	formDuration form = "duration"
+	formSize     form = "size"
+	formRatio    form = "ratio"
+	formTag      form = "tag"
+	formInteger  form = "whole number"
+	formNumber   form = "number"
+	formBool     form = "true or false"
+	formTarget   form = "name or mapping" // a Target
+	formBreaker  form = "mapping or true or false"
+	formMapping  form = "mapping" // a struct, whose keys are known
+	formNames    form = "mapping of"
+	formList     form = "list of"
+	formOther    form = "see its description" // a type that reads itself
+)
+
+var (
+	nodeReader = reflect.TypeFor[interface{ UnmarshalYAML(*yaml.Node) error }]()
+	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// formOf returns how values of a field's type are written. Pointers are
+// followed by the caller.
+func formOf(t reflect.Type, tg tags) form {
+	switch t {
+	case reflect.TypeFor[setting.Duration]():
+		return formDuration
+	case reflect.TypeFor[setting.Size]():
+		return formSize
+	case reflect.TypeFor[setting.Ratio]():
+		return formRatio
+	case reflect.TypeFor[setting.Secret]():
+		return formSecret
+	case reflect.TypeFor[failure.Tag]():
+		return formTag
+	case reflect.TypeFor[Target]():
+		return formTarget
+	case reflect.TypeFor[writtenBreaker]():
+		return formBreaker
+	}
+	if reads := reflect.PointerTo(t); t.Kind() != reflect.String && (reads.Implements(nodeReader) || reads.Implements(textReader)) {
+		return formOther
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return formMapping
+	case reflect.Slice:
+		return formList
+	case reflect.Map:
+		return formNames
+	case reflect.Bool:
+		return formBool
+	case reflect.Float32, reflect.Float64:
+		return formNumber
+	case reflect.String:
+		if tg.path != noPath {
+			return formFile
+		}
+		return formText
+	case reflect.Interface:
+		return formOther
+	}
+	return formInteger
+}
+
+// standardOf returns the default of a field as the reference prints it: what
+// its tag says, else the value that fresh settings hold.
+func standardOf(f field, v reflect.Value) string {
+	if f.tags.standard != "" || !v.IsValid() || v.IsZero() {
+		return f.tags.standard
+	}
+	switch formOf(f.typ, f.tags) {
+	case formMapping, formNames, formSecret, formTarget, formBreaker:
+		return ""
+	}
+	if v.Kind() == reflect.Pointer {
+		if v = v.Elem(); v.Kind() == reflect.Struct {
+			return ""
+		}
+	}
+	if v.Kind() == reflect.Slice {
+		var items []string
+		for i := range v.Len() {
+			items = append(items, fmt.Sprint(v.Index(i).Interface()))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// under returns the value of a field in v, or nothing where v is nothing.
+func under(v reflect.Value, f field) reflect.Value {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if !v.IsValid() {
+		return v
+	}
+	return v.FieldByIndex(f.index)
+}
+
+func indirect(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"encoding/json/jsontext"
+	"fmt"
+	"reflect"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/pawlhq/pawl/internal/connector"
+)
+
+// schemaID names the schema; editors know it by this.
+const schemaID = "https://pawlhq.github.io/pawl/pawl.schema.json"
+
+// Schema returns a JSON Schema (2020-12) of the whole configuration with the
+// kinds of reg, indented, always the same bytes. It is made of the structs
+// that the loader decodes into.
+//
+// It takes every configuration that is written as the reference says. The
+// loader takes a little more (a number where a text is wanted) and checks much
+// more: names, cycles, expressions.
+func Schema(reg *connector.Registry) ([]byte, error) {
+	b := schemaBuilder{defs: basicForms()}
+	root := b.structure(reflect.TypeFor[written](), reflect.ValueOf(defaultWritten()))
+	root.Version = jsonschema.Version
+	root.ID = schemaID
+	root.Title = "pawl"
+	root.Description = "The configuration of pawl."
+	root.Definitions = b.defs
+
+	var sources []kindSchema
+	for _, typ := range reg.SourceTypes() {
+		k, _ := reg.Source(typ)
+		sources = append(sources, kindSchema{typ, k.Doc, reflect.ValueOf(k.New())})
+	}
+	b.kinds(root, "sources", reflect.ValueOf(defaultSource()), sources)
+	var destinations []kindSchema
+	for _, typ := range reg.DestinationTypes() {
+		k, _ := reg.Destination(typ)
+		destinations = append(destinations, kindSchema{typ, k.Doc, reflect.ValueOf(k.New())})
+	}
+	b.kinds(root, "destinations", reflect.ValueOf(writtenDestination{}), destinations)
+
+	text, err := root.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	value := jsontext.Value(text)
+	if err := value.Indent(jsontext.WithIndent("  ")); err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	return append(value, '\n'), nil
+}
+
+// kindSchema is a kind as the schema sees it.
+type kindSchema struct {
+	typ, doc string
+	settings reflect.Value // a pointer to fresh settings
+}
+
+type schemaBuilder struct {
+	defs jsonschema.Definitions
+}
+
+func ref(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + name} }
+
+// basicForms defines the single values. Each may come from the environment or
+// a secret, so a text with a reference is taken too.
+func basicForms() jsonschema.Definitions {
+	or := func(s ...*jsonschema.Schema) *jsonschema.Schema {
+		return &jsonschema.Schema{AnyOf: append(s, ref("reference"))}
+	}
+	text := func(pattern string) *jsonschema.Schema {
+		return &jsonschema.Schema{Type: "string", Pattern: pattern}
+	}
+	zero := jsonschema.Schema{Const: 0}
+	return jsonschema.Definitions{
+		"reference": {Type: "string", Pattern: `\{\{\s*(env|secrets)\.`, Description: "A value from the environment or a secret."},
+		"duration":  or(text(`^\s*([0-9.]+(d|h|ms|m|s|us|µs|ns))+\s*$|^0$`), &zero),
+		"size":      or(text(`^\s*[0-9.]+\s*([KMGT]iB|[kKMGT]?B)?\s*$`), &jsonschema.Schema{Type: "integer", Minimum: "0"}),
+		"ratio":     or(text(`^\s*[0-9.]+\s*%?\s*$`), &jsonschema.Schema{Type: "number", Minimum: "0", Maximum: "1"}),
+		"tag":       or(&jsonschema.Schema{Type: "string"}, &jsonschema.Schema{Type: "integer", Minimum: "100", Maximum: "599"}),
+		"integer":   or(&jsonschema.Schema{Type: "integer"}),
+		"number":    or(&jsonschema.Schema{Type: "number"}),
+		"boolean":   or(&jsonschema.Schema{Type: "boolean"}),
+	}
+}
+
+// structure describes a struct: its keys and no others.
+func (b *schemaBuilder) structure(t reflect.Type, v reflect.Value) *jsonschema.Schema {
+	s := &jsonschema.Schema{
+		Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema,
+	}
+	b.properties(s, t, v)
+	return s
+}
+
+func (b *schemaBuilder) properties(s *jsonschema.Schema, t reflect.Type, v reflect.Value) {
+	for _, f := range fieldsOf(t) {
+		p := b.field(f, under(v, f))
+		p.Description = f.tags.doc
+		if d := standardOf(f, under(v, f)); d != "" {
+			p.Description += " (default: " + d + ")"
+		}
+		s.Properties.Set(f.key, p)
+	}
+}
+
+// field describes one value.
+func (b *schemaBuilder) field(f field, v reflect.Value) *jsonschema.Schema {
+	t := indirect(f.typ)
+	if len(f.tags.enum) > 0 && t.Kind() == reflect.String {
+		words := make([]any, len(f.tags.enum))
+		for i, w := range f.tags.enum {
+			words[i] = w
+		}
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Enum: words}, ref("reference")}}
+	}
+	switch formOf(t, f.tags) {
+	case formText, formSecret, formFile:
+		return &jsonschema.Schema{Type: "string"}
+	case formDuration:
+		return ref("duration")
+	case formSize:
+		return ref("size")
+	case formRatio:
+		return ref("ratio")
+	case formTag:
+		return ref("tag")
+	case formInteger:
+		return ref("integer")
+	case formNumber:
+		return ref("number")
+	case formBool:
+		return ref("boolean")
+	case formTarget:
+		long := b.structure(reflect.TypeFor[writtenTarget](), reflect.Value{})
+		long.Required = []string{"destination"}
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, long}}
+	case formBreaker:
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{ref("boolean"), b.structure(t, v)}}
+	case formMapping:
+		return b.structure(t, v)
+	case formNames:
+		return &jsonschema.Schema{Type: "object", AdditionalProperties: b.field(field{typ: t.Elem(), tags: f.tags}, reflect.Value{})}
+	case formList:
+		return &jsonschema.Schema{Type: "array", Items: b.field(field{typ: t.Elem(), tags: f.tags}, reflect.Value{})}
+	case formOther:
+		return &jsonschema.Schema{}
+	}
+	panic("config: no schema for " + t.String())
+}
+
+// kinds makes the items of a list depend on their type: each type has the
+// common keys and its own, and no others.
+func (b *schemaBuilder) kinds(root *jsonschema.Schema, key string, common reflect.Value, kinds []kindSchema) {
+	list, _ := root.Properties.Get(key)
+	item := &jsonschema.Schema{Type: "object", Required: []string{"name", "type"}, Properties: jsonschema.NewProperties()}
+	var words []any
+	for _, k := range kinds {
+		words = append(words, k.typ)
+		whole := b.structure(common.Type(), common)
+		b.properties(whole, k.settings.Elem().Type(), k.settings)
+		whole.Description = k.doc
+		name := key + "." + k.typ
+		b.defs[name] = whole
+		is := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
+		is.Properties.Set("type", &jsonschema.Schema{Const: k.typ})
+		item.AllOf = append(item.AllOf, &jsonschema.Schema{If: is, Then: ref(name)})
+	}
+	item.Properties.Set("type", &jsonschema.Schema{Enum: words, Description: "The kind."})
+	list.Items = item
+}
