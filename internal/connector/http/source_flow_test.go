@@ -52,7 +52,7 @@ func TestLateSettlementIsA504AndTheMessageGoesOn(t *testing.T) {
 			t.Errorf("after %v: %d %v %s", took, a.status, a.header, a.body)
 		}
 		// The connection is still the handler's, so another request needs its own.
-		r.relay.settle = nil
+		r.relay.set(nil)
 		if a := r.post("{}"); a.status != 200 || r.net.Dials() != 2 {
 			t.Errorf("the next request: %d over %d connections", a.status, r.net.Dials())
 		}
@@ -298,7 +298,7 @@ func TestHTTP2WithClientCertificate(t *testing.T) {
 		}
 		nackable := true
 		ended := make(chan struct{})
-		r.relay.settle = func(ctx context.Context, in connector.Delivery) connector.Settlement {
+		r.relay.set(func(ctx context.Context, in connector.Delivery) connector.Settlement {
 			defer close(ended)
 			time.Sleep(time.Minute)
 			nackable = in.Nackable()
@@ -306,7 +306,7 @@ func TestHTTP2WithClientCertificate(t *testing.T) {
 				t.Error("the message was given up with its request")
 			}
 			return connector.Settlement{Status: event.SettledDeadLettered}
-		}
+		})
 		begin := time.Now()
 		if status, _ := post(); status != 504 || time.Since(begin) != 25*time.Second {
 			t.Errorf("%d after %v", status, time.Since(begin))
@@ -315,12 +315,11 @@ func TestHTTP2WithClientCertificate(t *testing.T) {
 		if nackable {
 			t.Error("Nackable after the 504 says that somebody waits")
 		}
-		r.relay.settle = slowly(26*time.Second, event.SettledNacked, nil)
-		settle := r.relay.settle
-		r.relay.settle = func(ctx context.Context, in connector.Delivery) connector.Settlement {
+		nack := slowly(26*time.Second, event.SettledNacked, nil)
+		r.relay.set(func(ctx context.Context, in connector.Delivery) connector.Settlement {
 			in.Nackable()
-			return settle(ctx, in)
-		}
+			return nack(ctx, in)
+		})
 		if status, _ := post(); status != 503 {
 			t.Errorf("a promised nack: %d", status)
 		}

@@ -51,6 +51,13 @@ func (h *relay) Handle(ctx context.Context, d connector.Delivery) connector.Sett
 	return connector.Settlement{Status: event.SettledDelivered, ID: d.Message.ID}
 }
 
+// set changes how messages are settled from now on.
+func (h *relay) set(settle func(context.Context, connector.Delivery) connector.Settlement) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.settle = settle
+}
+
 // last returns the newest delivery.
 func (h *relay) last(t *testing.T) connector.Delivery {
 	t.Helper()
