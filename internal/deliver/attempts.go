@@ -31,8 +31,11 @@ type stay struct {
 // visit stays at the i-th destination of the chain until the message has
 // arrived or the destination must be left.
 func (r *run) visit(i int) (message.Hop, bool) {
-	deadline, once, full := r.enter(i)
 	d := r.head.chain[i].to
+	if i > 0 && r.expired(time.Now()) {
+		return hopFor(message.HopPermanent, expiry(d)), false
+	}
+	deadline, once, full := r.enter(i)
 	if full {
 		if r.ctx.Err() != nil {
 			return r.cancelled(), false
@@ -43,8 +46,8 @@ func (r *run) visit(i int) (message.Hop, bool) {
 	}
 	s := &stay{run: r, at: d, message: r.req.Message, deadline: deadline, once: once}
 	s.w.pass, s.w.slow = &s.pass, d.spec.Timeout/2
-	if i < len(r.head.chain)-1 || d.spec.WhenOpen == FailWhenOpen {
-		s.w.hops = hopsAtOpen
+	if i < len(r.head.chain)-1 || d.spec.WhenOpen == FailWhenOpen || !once.IsZero() {
+		s.w.hops = hopsAtOpen // past the deadline too: there is no time left to wait in
 	}
 	if d.spec.Transform != nil {
 		m, err := s.transform()
@@ -96,62 +99,65 @@ func (s *stay) tryUntilLeft() (message.Hop, bool) {
 }
 
 // tooLate says whether a wait until next would end past the deadline or the
-// ttl; such a wait is not begun.
+// ttl, whichever comes first; such a wait is not begun.
 func (s *stay) tooLate(next time.Time) (message.Hop, bool) {
+	ttl := s.ttl()
+	late := !s.once.IsZero() || (!s.deadline.IsZero() && next.After(s.deadline))
+	old := !ttl.IsZero() && !next.Before(ttl)
 	switch {
-	case s.ttlOver(next):
-		return hopFor(message.HopPermanent, s.expiry()), true
-	case !s.once.IsZero(), !s.deadline.IsZero() && next.After(s.deadline):
+	case old && (!late || s.once.IsZero() && ttl.Before(s.deadline)):
+		return hopFor(message.HopPermanent, expiry(s.at)), true
+	case late:
 		return hopFor(message.HopDeadline, s.last), true
 	}
 	return message.Hop{}, false
 }
 
-func (s *stay) ttlOver(at time.Time) bool {
-	if s.expired(at) {
-		return true
+// ttl is when the message is too old for the destination or for the head of
+// the chain; zero for never.
+func (s *stay) ttl() time.Time {
+	own := time.Time{}
+	if s.at.spec.TTL > 0 {
+		own = s.req.Since.Add(s.at.spec.TTL)
 	}
-	return s.at.spec.TTL > 0 && !at.Before(s.req.Since.Add(s.at.spec.TTL))
+	return earlierSet(own, s.expires)
 }
 
-func (s *stay) expiry() *failure.Error {
+func expiry(d *Destination) *failure.Error {
 	return &failure.Error{
 		Tags: failure.Tags{failure.Expired}, Class: failure.Permanent, Verdict: failure.Neutral,
-		Message: fmt.Sprintf("the message is older than the ttl of %s", s.at.spec.Name),
+		Message: fmt.Sprintf("the message is older than its ttl; it was not sent to %s any more", d.spec.Name),
 	}
 }
 
 // wait stands at the gate. When it says ok the pass holds everything that a
 // send needs.
 func (s *stay) wait() (message.Hop, bool) {
-	limit := s.deadline
+	limit, ttl := s.deadline, s.ttl()
 	if !s.once.IsZero() {
 		limit = s.once
 	}
-	ttl := time.Time{}
-	if s.at.spec.TTL > 0 {
-		ttl = s.req.Since.Add(s.at.spec.TTL)
-	}
-	ttl = earlierSet(ttl, s.expires)
-	how := s.at.lane.post.enter(s.ctx, &s.w, earlierSet(limit, ttl))
-	switch how {
+	limit = earlierSet(limit, ttl)
+	byAge := !ttl.IsZero() && limit.Equal(ttl)
+	switch how := s.at.lane.post.enter(s.ctx, &s.w, limit); how {
 	case entered:
-		if s.ttlOver(time.Now()) {
-			s.at.lane.post.leave(&s.w, s.expiry(), 0)
-			return hopFor(message.HopPermanent, s.expiry()), false
+		if !ttl.IsZero() && !time.Now().Before(ttl) {
+			s.at.lane.post.leave(&s.w, expiry(s.at), 0)
+			return hopFor(message.HopPermanent, expiry(s.at)), false
 		}
 		return message.Hop{}, true
 	case enteredNot:
 		return hopFor(message.HopBreakerOpen, s.because("the circuit breaker of "+s.at.spec.Name+" is open")), false
 	case late:
-		if s.ttlOver(time.Now()) || (!ttl.IsZero() && earlierSet(limit, ttl).Equal(ttl)) {
-			return hopFor(message.HopPermanent, s.expiry()), false
+		if byAge {
+			return hopFor(message.HopPermanent, expiry(s.at)), false
 		}
 		return hopFor(message.HopDeadline, s.because("the deadline came before "+s.at.spec.Name+" let the message in")), false
 	case gaveUp:
 		return s.cancelled(), false
+	default:
+		panic("deliver: unknown entry " + strconv.Itoa(int(how)))
 	}
-	panic("deliver: unknown entry " + strconv.Itoa(int(how)))
 }
 
 // because is the last failure, or says why nothing was tried at all.
@@ -254,7 +260,7 @@ func (s *stay) classify(ctx context.Context, err error) *failure.Error {
 	switch {
 	case s.ctx.Err() != nil && !f.Tags.Has(failure.Cancelled):
 		return &failure.Error{Tags: failure.Tags{failure.Cancelled}, Verdict: failure.Neutral, Message: f.Message, Err: err}
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) && s.ctx.Err() == nil && f.Tags.Has(failure.Cancelled):
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && s.ctx.Err() == nil && (len(f.Tags) == 0 || f.Tags.Has(failure.Cancelled)):
 		return &failure.Error{Tags: failure.Tags{failure.Timeout}, Message: f.Message, Err: err}
 	}
 	return f

@@ -148,7 +148,7 @@ func (r *run) leave(i int, hop message.Hop) (over bool) {
 	hop.Destination = r.head.chain[i].to.spec.Name
 	hop.At = time.Now()
 	r.hops = append(r.hops, hop)
-	over = i == len(r.head.chain)-1 || hop.Reason == message.HopCancelled || r.expired(hop.At)
+	over = i == len(r.head.chain)-1 || hop.Reason == message.HopCancelled || (hop.Tags.Has(failure.Expired) && r.expired(hop.At))
 	to := ""
 	if !over {
 		to = r.head.chain[i+1].to.spec.Name

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,8 +109,9 @@ type HopInfo struct {
 type Fleet struct {
 	opts Options
 
-	mu    sync.Mutex
-	lanes map[string]*lane
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	latest *Set // the last one that Configure made, in force already or about to be
 }
 
 // NewFleet returns a Fleet without destinations.
@@ -254,16 +256,28 @@ func (f *Fleet) lane(spec Spec) *lane {
 	return l
 }
 
-// Drop closes the connectors of lanes that keep does not know. Call it when
-// the last message of the older configurations has ended.
+// Drop closes the connectors of lanes that neither keep nor the latest
+// configuration knows. Call it when the last message of the older
+// configurations has ended.
 func (f *Fleet) Drop(keep *Set) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.drop(keep, f.latest)
+}
+
+// Close closes every connector. Sends in flight may fail.
+func (f *Fleet) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.drop()
+}
+
+// drop forgets every lane that none of keep knows. The caller holds f.mu.
+func (f *Fleet) drop(keep ...*Set) {
 	for name, l := range f.lanes {
-		if keep != nil {
-			if _, ok := keep.byName[name]; ok {
-				continue
-			}
+		known := func(s *Set) bool { return s != nil && s.byName[name] != nil }
+		if slices.ContainsFunc(keep, known) {
+			continue
 		}
 		delete(f.lanes, name)
 		if err := l.retire(); err != nil {
@@ -271,6 +285,3 @@ func (f *Fleet) Drop(keep *Set) {
 		}
 	}
 }
-
-// Close closes every connector. Sends in flight may fail.
-func (f *Fleet) Close() { f.Drop(nil) }

@@ -111,10 +111,10 @@ func (g *gate) end(now time.Time, p *pass, f *failure.Error, hold time.Duration)
 	p.open = false
 	g.busy--
 	switch {
-	case f == nil:
-		g.ramp.Put(p.take, ramp.Passed)
-	case f.Throttled:
+	case f != nil && f.Throttled:
 		g.ramp.Put(p.take, ramp.Throttled)
+	case f == nil, f.Verdict == failure.Alive: // it answered: what was wrong is the message
+		g.ramp.Put(p.take, ramp.Passed)
 	default:
 		g.ramp.Put(p.take, ramp.Other)
 	}

@@ -1,0 +1,313 @@
+package deliver
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/ramp"
+)
+
+const (
+	callers   = 3
+	slowAfter = 2 * time.Second // of every send: an answer later than that is a failure until it comes
+	holdFor   = 2 * time.Second // what a throttled answer asks for
+)
+
+var dawn = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// step is one thing that can happen to a gate.
+type step uint8
+
+// The steps: three of each for the callers, then those without one.
+const (
+	begins step = iota * callers
+	succeeds
+	fails
+	cancels
+	throttled
+	tick // a second passes
+	_    = iota
+)
+
+const (
+	leap         = tick + 1 // four seconds pass: longer than any hold or open time but a doubled one
+	pauses       = tick + 2 // a person pauses the endpoint, or resumes it
+	reloads      = tick + 3 // a reload takes the breaker away, or puts a new one there
+	steps   step = tick + 4
+)
+
+func (s step) String() string {
+	names := [...]string{"begins", "succeeds", "fails", "cancels", "throttled"}
+	switch {
+	case s < tick:
+		return fmt.Sprintf("%c %s", 'a'+s%callers, names[s/callers])
+	case s == tick:
+		return "1s"
+	case s == leap:
+		return "4s"
+	case s == pauses:
+		return "pause"
+	}
+	return "reload"
+}
+
+// world is a gate with its callers, and beside it what the test knows itself.
+type world struct {
+	gate     gate
+	settings breaker.Settings
+	now      time.Time
+	held     time.Time // until when, as the test reckons it
+	passes   [callers]pass
+	sends    [callers]send
+	era      uint64 // breakers that were put in so far
+}
+
+// send is what the test knows of a caller.
+type send struct {
+	open  bool
+	era   uint64
+	state uint64 // the breaker's generation when it began
+	trial bool
+	began time.Time
+}
+
+func newWorld(v variant) *world {
+	w := &world{now: dawn, gate: gate{workers: v.workers}}
+	w.gate.ramp.SetCeiling(v.workers)
+	if v.breaker != nil {
+		w.settings = *v.breaker
+		w.gate.breaker = breaker.New(w.settings, w.now)
+	}
+	if v.ramping {
+		w.gate.ramp.Start()
+	}
+	return w
+}
+
+// possible says whether the step can be taken at all.
+func (w *world) possible(s step) bool {
+	switch {
+	case s < succeeds:
+		return !w.sends[s%callers].open
+	case s < tick:
+		return w.sends[s%callers].open
+	}
+	return true
+}
+
+// generation reads the breaker's count of changes of state.
+func generation(b *breaker.Breaker) uint64 {
+	if b == nil {
+		return 0
+	}
+	return reflect.ValueOf(b).Elem().FieldByName("generation").Uint()
+}
+
+func (w *world) snapshot() (s breaker.Snapshot) {
+	if w.gate.breaker != nil {
+		s = w.gate.breaker.Snapshot(w.now)
+	}
+	return s
+}
+
+// take does the step and says what is wrong with what came of it.
+func (w *world) take(s step) error {
+	i := s % callers
+	switch {
+	case s < succeeds:
+		return w.begin(int(i))
+	case s < fails:
+		return w.end(int(i), nil, 0)
+	case s < cancels:
+		return w.end(int(i), &failure.Error{Verdict: failure.Sick}, 0)
+	case s < throttled:
+		return w.end(int(i), &failure.Error{Tags: failure.Tags{failure.Cancelled}, Verdict: failure.Neutral}, 0)
+	case s < tick:
+		return w.end(int(i), &failure.Error{Verdict: failure.Neutral, Throttled: true}, holdFor)
+	case s == tick:
+		w.now = w.now.Add(time.Second)
+	case s == leap:
+		w.now = w.now.Add(4 * time.Second)
+	case s == pauses:
+		w.gate.paused = !w.gate.paused
+	case s == reloads:
+		if w.gate.breaker == nil {
+			w.gate.breaker = breaker.New(w.settings, w.now)
+			w.era++
+		} else {
+			w.gate.breaker = nil
+		}
+	}
+	w.gate.settle()
+	return w.check()
+}
+
+// begin tries to begin a send and compares the answer with what the test knows.
+func (w *world) begin(i int) error {
+	before := w.snapshot()
+	w.gate.settle()
+	ramped, ramping := w.gate.ramp.Limit()
+	if w.gate.holding && !w.now.Before(w.held) && !w.gate.paused && w.gate.workers > 1 {
+		ramped, ramping = 1, true // this is when the end of the hold is noticed
+	}
+	open := w.open()
+	full := before.State == breaker.HalfOpen && w.trials() >= w.settings.HalfOpenMax
+	var want answer
+	switch {
+	case before.State == breaker.Open, full:
+		want = shut
+	case w.gate.paused, w.now.Before(w.held), open >= w.gate.workers, ramping && open >= ramped:
+		want = waits
+	default:
+		want = goes
+	}
+	got := w.gate.try(w.now, slowAfter, &w.passes[i])
+	w.gate.settle()
+	if got.answer != want {
+		return fmt.Errorf("%c is told %d, want %d", 'a'+i, got.answer, want)
+	}
+	if want == goes {
+		w.sends[i] = send{true, w.era, generation(w.gate.breaker), before.State == breaker.HalfOpen, w.now}
+	}
+	return w.check()
+}
+
+// end ends a send twice: the second time nothing may happen.
+func (w *world) end(i int, f *failure.Error, hold time.Duration) error {
+	before := w.snapshot()
+	w.gate.settle()
+	s := w.sends[i]
+	stale := s.state != generation(w.gate.breaker) || s.era != w.era
+	w.sends[i] = send{}
+	if until := w.now.Add(hold); hold > 0 && until.After(w.held) {
+		w.held = until
+	}
+	w.gate.end(w.now, &w.passes[i], f, hold)
+	w.gate.settle()
+	after, key := w.snapshot(), w.key()
+	if stale && after != before {
+		return fmt.Errorf("%c began before the last change of state and moved the breaker from %+v to %+v", 'a'+i, before, after)
+	}
+	w.gate.end(w.now, &w.passes[i], f, hold)
+	w.gate.settle()
+	if w.key() != key {
+		return fmt.Errorf("ending %c a second time changed something", 'a'+i)
+	}
+	return w.check()
+}
+
+func (w *world) open() (n int) {
+	for _, s := range w.sends {
+		if s.open {
+			n++
+		}
+	}
+	return n
+}
+
+// trials counts the sends that are trials of the present round: one that is
+// slow has ended the round.
+func (w *world) trials() (n int) {
+	for _, s := range w.sends {
+		if s.open && s.trial && s.era == w.era && s.state == generation(w.gate.breaker) {
+			n++
+		}
+	}
+	return n
+}
+
+// check says which invariant does not hold.
+func (w *world) check() error {
+	snap := w.snapshot() // first: it moves the breaker on
+	open, trials := w.open(), w.trials()
+	w.gate.settle()
+	switch {
+	case w.gate.busy != open:
+		return fmt.Errorf("%d busy with %d open sends", w.gate.busy, open)
+	case w.gate.busy > w.gate.workers:
+		return fmt.Errorf("%d busy of %d workers", w.gate.busy, w.gate.workers)
+	case w.gate.ramp.InFlight() != open:
+		return fmt.Errorf("%d on the ramp with %d open sends", w.gate.ramp.InFlight(), open)
+	case !w.gate.heldUntil.Equal(w.held):
+		return fmt.Errorf("held until %v, want %v", w.gate.heldUntil.Sub(dawn), w.held.Sub(dawn))
+	case w.gate.breaker == nil:
+		return nil
+	case snap.State == breaker.HalfOpen && (snap.Trials != trials || trials > w.settings.HalfOpenMax):
+		return fmt.Errorf("%d trials, want %d and at most %d", snap.Trials, trials, w.settings.HalfOpenMax)
+	case snap.State != breaker.HalfOpen && snap.Trials != 0:
+		return fmt.Errorf("%d trials while %v", snap.Trials, snap.State)
+	}
+	for i, s := range w.sends {
+		if s.open && s.trial && s.era == w.era && w.now.Sub(s.began) >= slowAfter && s.state == generation(w.gate.breaker) {
+			return fmt.Errorf("the trial of %c is unanswered since %v and the round goes on", 'a'+i, w.now.Sub(s.began))
+		}
+	}
+	return nil
+}
+
+// escapes ends everything and lets time pass: then the gate must let a caller
+// in, and with successes alone everything must become as it was at first. One
+// opening more is no trap: a success may be the outcome that makes the messages
+// of the window enough.
+func (w *world) escapes() error {
+	w.gate.paused = false
+	for i := range w.sends {
+		if w.sends[i].open {
+			if err := w.take(cancels + step(i)); err != nil {
+				return err
+			}
+		}
+	}
+	w.now = w.now.Add(w.settings.MaxOpenFor + holdFor)
+	for opened, n := false, 0; n < 2*callers+4; n++ {
+		if err := w.take(begins); err != nil {
+			return err
+		}
+		if s := w.snapshot(); !opened && s.State == breaker.Open {
+			opened, w.now = true, s.OpenUntil
+			continue
+		}
+		if !w.sends[0].open {
+			return fmt.Errorf("a trap: with nothing open and all time passed the gate says no: %+v, ramp %v", w.snapshot(), w.gate.ramp)
+		}
+		if err := w.take(succeeds); err != nil {
+			return err
+		}
+	}
+	_, ramping := w.gate.ramp.Limit()
+	if s := w.snapshot().State; s != breaker.Closed || ramping {
+		return fmt.Errorf("a trap: after successes alone the breaker is %v, the ramp on: %v", s, ramping)
+	}
+	return nil
+}
+
+// key is everything that the future of a world hangs on.
+type key struct {
+	now, held, openFor time.Duration
+	snap               breaker.Snapshot
+	generation, era    uint64
+	guarded            bool
+	paused, holding    bool
+	ramp               ramp.Ramp
+	sends              [callers]send
+	takes              [callers]ramp.Ticket
+	marks              [callers]breaker.Mark
+}
+
+func (w *world) key() key {
+	k := key{
+		now: w.now.Sub(dawn), held: w.held.Sub(dawn), snap: w.snapshot(),
+		generation: generation(w.gate.breaker), era: w.era, guarded: w.gate.breaker != nil,
+		paused: w.gate.paused, holding: w.gate.holding, ramp: w.gate.ramp, sends: w.sends,
+	}
+	if b := w.gate.breaker; b != nil {
+		k.openFor = time.Duration(reflect.ValueOf(b).Elem().FieldByName("openFor").Int())
+	}
+	for i := range w.passes {
+		k.takes[i], k.marks[i] = w.passes[i].take, w.passes[i].mark
+	}
+	return k
+}
