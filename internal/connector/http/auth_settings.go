@@ -24,7 +24,7 @@ type Auth struct {
 	Basic            *BasicAuth       `yaml:"basic" doc:"user and password"`
 	HMAC             *HMACAuth        `yaml:"hmac" doc:"a signature over the body made with a shared secret"`
 	StandardWebhooks *Secrets         `yaml:"standard_webhooks" doc:"Standard Webhooks signatures (webhook-id, webhook-timestamp, webhook-signature)"`
-	Preset           string           `yaml:"preset" doc:"the signatures of a well-known sender: github, stripe, shopify, slack"`
+	Preset           string           `yaml:"preset" enum:"github,shopify,slack,stripe" doc:"the signatures of a well-known sender"`
 	Secret           setting.Secret   `yaml:"secret" doc:"the preset's secret"`
 	Secrets          []setting.Secret `yaml:"secrets" doc:"several secrets of the preset, each good, while one is replaced by another"`
 }
@@ -43,7 +43,7 @@ type BearerAuth struct {
 
 // BasicAuth takes requests with its user and password.
 type BasicAuth struct {
-	User     string         `yaml:"user" doc:"user name"`
+	User     string         `yaml:"user" secret:"never" doc:"user name"`
 	Password setting.Secret `yaml:"password" doc:"password"`
 }
 
@@ -51,13 +51,13 @@ type BasicAuth struct {
 type HMACAuth struct {
 	Secret          setting.Secret   `yaml:"secret" doc:"the shared secret"`
 	Secrets         []setting.Secret `yaml:"secrets" doc:"several secrets, each good, while one is replaced by another"`
-	Header          string           `yaml:"header" doc:"header with the signature; X-Signature unless set"`
-	Algorithm       string           `yaml:"algorithm" doc:"sha256 (unless set), sha512 or sha1"`
-	Encoding        string           `yaml:"encoding" doc:"hex (unless set) or base64"`
-	Prefix          string           `yaml:"prefix" doc:"text before the signature, such as sha256="`
-	TimestampHeader string           `yaml:"timestamp_header" doc:"header with the time of signing in seconds since 1970"`
-	Tolerance       setting.Duration `yaml:"tolerance" doc:"how far that time may be from now; 5m unless set"`
-	Payload         string           `yaml:"payload" doc:"what is signed, with {body} and {timestamp} in it; {body}, or {timestamp}.{body} where there is a timestamp_header"`
+	Header          string           `yaml:"header" default:"X-Signature" secret:"never" doc:"header with the signature"`
+	Algorithm       string           `yaml:"algorithm" enum:"sha256,sha512,sha1" default:"sha256" doc:"hash under the HMAC"`
+	Encoding        string           `yaml:"encoding" enum:"hex,base64" default:"hex" doc:"how the signature is written"`
+	Prefix          string           `yaml:"prefix" secret:"never" doc:"text before the signature, such as sha256="`
+	TimestampHeader string           `yaml:"timestamp_header" secret:"never" doc:"header with the time of signing in seconds since 1970"`
+	Tolerance       setting.Duration `yaml:"tolerance" default:"5m" doc:"how far that time may be from now"`
+	Payload         string           `yaml:"payload" secret:"never" doc:"what is signed, with {body} and {timestamp} in it; {body}, or {timestamp}.{body} where there is a timestamp_header"`
 }
 
 // presets are the senders that auth.preset may name.
@@ -71,7 +71,7 @@ func (a *Auth) check(p *problems) {
 		}
 	}
 	if ways != 1 {
-		p.add("auth", "auth needs exactly one of bearer, basic, hmac, standard_webhooks and preset")
+		p.add("auth", "needs exactly one of bearer, basic, hmac, standard_webhooks and preset")
 	}
 	if a.Preset == "" && (!a.Secret.Empty() || len(a.Secrets) > 0) {
 		p.add("auth", "secret and secrets here go with preset; other ways have their own")
@@ -81,10 +81,10 @@ func (a *Auth) check(p *problems) {
 	}
 	if a.Basic != nil {
 		if a.Basic.User == "" || strings.ContainsRune(a.Basic.User, ':') {
-			p.add("auth.basic.user", "user is missing or holds a colon, which basic authentication can't carry")
+			p.add("auth.basic.user", "must be set, without a colon, which basic authentication can't carry")
 		}
 		if a.Basic.Password.Empty() {
-			p.add("auth.basic.password", "password is missing; best a {{secrets.NAME}}")
+			p.add("auth.basic.password", "must be set, best with {{secrets.NAME}}")
 		}
 	}
 	if a.HMAC != nil {
@@ -116,7 +116,7 @@ func (h *HMACAuth) check(p *problems) {
 		p.add("auth.hmac.encoding", "unknown encoding %q; there are hex and base64", h.Encoding)
 	}
 	if h.TimestampHeader == "" && h.Tolerance != 0 {
-		p.add("auth.hmac.tolerance", "tolerance needs a timestamp_header")
+		p.add("auth.hmac.tolerance", "needs a timestamp_header")
 	}
 	form, err := parsePayload(h.payload())
 	switch {
@@ -144,13 +144,13 @@ func checkSecrets(p *problems, field, word string, one setting.Secret, more []se
 	all := joined(one, more)
 	switch {
 	case len(all) == 0:
-		p.add(field+"."+word, "%s is missing; best a {{secrets.NAME}}", word)
+		p.add(field+"."+word, "must be set, best with {{secrets.NAME}}")
 	case len(all) > maxSecrets:
-		p.add(field+"."+word+"s", "%d %ss are too many; at most %d are tried", len(all), word, maxSecrets)
+		p.add(field+"."+word+"s", "%d are too many; at most %d are tried", len(all), maxSecrets)
 	}
 	for _, s := range more {
 		if s.Empty() {
-			p.add(field+"."+word+"s", "one of the %ss is empty", word)
+			p.add(field+"."+word+"s", "one of them is empty")
 		}
 	}
 }

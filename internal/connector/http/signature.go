@@ -77,12 +77,12 @@ func parsePayload(text string) (payload, error) {
 			p = append(p, payloadPart{is: isBody})
 			bodies++
 		default:
-			return nil, fmt.Errorf("payload: {%s is neither {timestamp} nor {body}", word)
+			return nil, fmt.Errorf("{%s is neither {timestamp} nor {body}", word)
 		}
 		text = after
 	}
 	if bodies != 1 {
-		return nil, errors.New("payload must hold {body} exactly once")
+		return nil, errors.New("must hold {body} exactly once")
 	}
 	return p, nil
 }

@@ -31,21 +31,21 @@ const (
 
 // SourceSettings are the settings of a source of type http.
 type SourceSettings struct {
-	Listen     string             `yaml:"listen" doc:"host:port to listen at; sources may share one with different paths"`
-	Path       string             `yaml:"path" doc:"path to serve; one that ends in a slash takes everything below it too"`
-	Methods    []string           `yaml:"methods" doc:"methods to take; others are answered 405"`
+	Listen     string             `yaml:"listen" secret:"never" doc:"host:port to listen at; sources may share one with different paths"`
+	Path       string             `yaml:"path" default:"/" secret:"never" doc:"path to serve; one that ends in a slash takes everything below it too"`
+	Methods    []string           `yaml:"methods" default:"[POST]" secret:"never" doc:"methods to take; others are answered 405"`
 	TLS        *setting.ServerTLS `yaml:"tls" doc:"speak TLS with this certificate"`
 	Auth       *Auth              `yaml:"auth" doc:"who may send; without it anybody who reaches the port"`
-	AckTimeout setting.Duration   `yaml:"ack_timeout" doc:"answer 504 after this long; the message goes on"`
-	MaxBody    setting.Size       `yaml:"max_body" doc:"largest body, unpacked; a larger one is answered 413"`
-	KeyPrefix  string             `yaml:"key_prefix" doc:"put before the caller's own keys, to keep two callers' keys apart"`
-	IDHeader   string             `yaml:"id_header" doc:"header that gives the message's id; without it Idempotency-Key, then webhook-id, or what the preset names"`
+	AckTimeout setting.Duration   `yaml:"ack_timeout" default:"25s" doc:"answer 504 after this long; the message goes on"`
+	MaxBody    setting.Size       `yaml:"max_body" default:"1MiB" doc:"largest body, unpacked; a larger one is answered 413"`
+	KeyPrefix  string             `yaml:"key_prefix" secret:"never" doc:"put before the caller's own keys, to keep two callers' keys apart"`
+	IDHeader   string             `yaml:"id_header" secret:"never" doc:"header that gives the message's id; without it Idempotency-Key, then webhook-id, or what the preset names"`
 	Answer     *Answer            `yaml:"answer" doc:"what an acknowledged request is answered, in place of 200 and the message's id"`
 }
 
 // Answer is a fixed reply to a request whose message is acknowledged.
 type Answer struct {
-	Status  int               `yaml:"status" doc:"a 2xx status, 200 unless set"`
+	Status  int               `yaml:"status" default:"200" doc:"a 2xx status"`
 	Body    *string           `yaml:"body" doc:"body; without it the JSON object with id and status"`
 	Headers map[string]string `yaml:"headers" doc:"header fields"`
 }
@@ -66,22 +66,22 @@ func (s *SourceSettings) Check() []connector.Problem {
 	p.check("listen", checkListen(s.Listen))
 	switch {
 	case !strings.HasPrefix(s.Path, "/"):
-		p.add("path", "path %q must begin with a slash", s.Path)
+		p.add("path", "%q must begin with a slash", s.Path)
 	case strings.ContainsAny(s.Path, "?#"):
-		p.add("path", "path %q can't hold ? or #; a query is in $msg.query", s.Path)
+		p.add("path", "%q can't hold ? or #; a query is in $msg.query", s.Path)
 	}
 	s.checkMethods(&p)
 	if s.TLS != nil && (s.TLS.Cert == "" || s.TLS.Key == "") {
-		p.add("tls", "tls needs both cert and key, the names of PEM files")
+		p.add("tls", "needs both cert and key, the names of PEM files")
 	}
 	if d := s.AckTimeout.D(); d < minAckTimeout || d > maxAckTimeout {
-		p.add("ack_timeout", "ack_timeout must be from %v to %v", minAckTimeout, maxAckTimeout)
+		p.add("ack_timeout", "must be from %v to %v", minAckTimeout, maxAckTimeout)
 	}
 	if s.MaxBody < 1 || s.MaxBody > maxBodyLimit {
-		p.add("max_body", "max_body must be from 1 byte to %v", setting.Size(maxBodyLimit))
+		p.add("max_body", "must be from 1 byte to %v", setting.Size(maxBodyLimit))
 	}
 	if len(s.KeyPrefix) > maxKeyPrefix {
-		p.add("key_prefix", "key_prefix has %d bytes; at most %d leave room for the callers' keys", len(s.KeyPrefix), maxKeyPrefix)
+		p.add("key_prefix", "has %d bytes; at most %d leave room for the callers' keys", len(s.KeyPrefix), maxKeyPrefix)
 	} else if s.KeyPrefix != "" {
 		p.check("key_prefix", checkID(s.KeyPrefix, message.MaxID))
 	}
@@ -99,7 +99,7 @@ func (s *SourceSettings) Check() []connector.Problem {
 
 func (s *SourceSettings) checkMethods(p *problems) {
 	if len(s.Methods) == 0 {
-		p.add("methods", "methods is empty; leave it out for POST")
+		p.add("methods", "is empty; leave it out for POST")
 	}
 	for i, m := range s.Methods {
 		switch {
@@ -115,29 +115,29 @@ func (s *SourceSettings) checkMethods(p *problems) {
 
 func checkListen(address string) error {
 	if address == "" {
-		return fmt.Errorf("listen is missing; write it like 127.0.0.1:8080")
+		return fmt.Errorf("must be set, such as 127.0.0.1:8080")
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("listen %q is not host:port; write it like 127.0.0.1:8080", address)
+		return fmt.Errorf("%q is not host:port; write it like 127.0.0.1:8080", address)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("listen %q: the port must be a number up to 65535, not %q", address, port)
+		return fmt.Errorf("%q: the port must be a number up to 65535, not %q", address, port)
 	} else if strconv.FormatUint(n, 10) != port {
-		return fmt.Errorf("listen %q: write the port as %d", address, n)
+		return fmt.Errorf("%q: write the port as %d", address, n)
 	}
 	return nil
 }
 
 func (a *Answer) check(p *problems) {
 	if a.Status != 0 && (a.Status < 200 || a.Status > 299) {
-		p.add("answer.status", "status %d would tell the sender that the message was not taken; use 200 to 299", a.Status)
+		p.add("answer.status", "%d would tell the sender that the message was not taken; use 200 to 299", a.Status)
 	}
 	if bodyless(a.Status) && a.Body != nil && *a.Body != "" {
 		p.add("answer.body", "an answer with status %d has no body", a.Status)
 	}
 	if a.Body != nil && len(*a.Body) > maxAnswerBody {
-		p.add("answer.body", "body has %d bytes, at most %d are allowed", len(*a.Body), maxAnswerBody)
+		p.add("answer.body", "has %d bytes, at most %d are allowed", len(*a.Body), maxAnswerBody)
 	}
 	for name, value := range sorted(a.Headers) {
 		field := "answer.headers." + name
