@@ -52,6 +52,14 @@ func newDialer(o Options) dialer {
 		}
 		d.dial = nd.DialContext
 	}
+	if o.ConnectTimeout > 0 {
+		dial := d.dial
+		d.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+			defer cancel()
+			return dial(ctx, network, addr)
+		}
+	}
 	if o.TLS != nil {
 		d.config = o.TLS.Clone()
 	}

@@ -53,6 +53,9 @@ type Options struct {
 	Protocol Protocol
 	// Dial opens connections in place of a net.Dialer. It must honour ctx.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// ConnectTimeout bounds the opening of a connection, DNS included and TLS
+	// not; 0 leaves it to the request's ctx.
+	ConnectTimeout time.Duration
 	// DenyPrivate refuses addresses that are not on the public internet. The
 	// check is made on the address that is dialled, after DNS.
 	DenyPrivate bool
@@ -81,7 +84,7 @@ func (o Options) withDefaults() (Options, error) {
 		name string
 		n    int64
 	}{
-		{"MaxIdle", int64(o.MaxIdle)}, {"IdleTimeout", int64(o.IdleTimeout)}, {"MaxAge", int64(o.MaxAge)},
+		{"MaxIdle", int64(o.MaxIdle)}, {"IdleTimeout", int64(o.IdleTimeout)}, {"MaxAge", int64(o.MaxAge)}, {"ConnectTimeout", int64(o.ConnectTimeout)},
 		{"MaxHeaderBytes", int64(o.MaxHeaderBytes)}, {"MaxBodyBytes", o.MaxBodyBytes},
 	} {
 		if limit.n < 0 {
