@@ -147,8 +147,11 @@ func checkYear(t time.Time) error {
 // headers writes them in the order of their names, so that equal messages are
 // equal lines.
 func (w *writer) headers(h map[string][]string) {
+	w.raw(`{`)
 	for i, name := range slices.Sorted(maps.Keys(h)) {
-		w.raw([]string{"{", ","}[min(i, 1)])
+		if i > 0 {
+			w.raw(`,`)
+		}
 		w.text("a header's name", name)
 		w.raw(`:[`)
 		for j, v := range h[name] {
@@ -167,8 +170,11 @@ func (w *writer) headers(h map[string][]string) {
 }
 
 func (w *writer) attributes(attrs map[string]jsontext.Value) {
+	w.raw(`{`)
 	for i, name := range slices.Sorted(maps.Keys(attrs)) {
-		w.raw([]string{"{", ","}[min(i, 1)])
+		if i > 0 {
+			w.raw(`,`)
+		}
 		w.text("an attribute's name", name)
 		w.raw(`:`)
 		v, err := compact(attrs[name])

@@ -24,7 +24,11 @@ func EncodeLetter(l *DeadLetter) ([]byte, error) {
 	if _, ok := l.Message.Attributes[attributeDLQ]; ok {
 		return nil, errors.New("writing a dead letter: the message has a dlq attribute already")
 	}
-	raw, err := json.Marshal(inUTC(l.Death), jsontext.AllowInvalidUTF8(true))
+	death, err := inUTC(l.Death)
+	if err != nil {
+		return nil, fmt.Errorf("writing a dead letter: %w", err)
+	}
+	raw, err := json.Marshal(death, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return nil, fmt.Errorf("writing a dead letter: %w", err)
 	}
@@ -58,28 +62,43 @@ func DecodeLetter(line []byte) (*DeadLetter, error) {
 	case !slices.Contains(Reasons(), l.Reason):
 		return nil, fmt.Errorf("reading a dead letter: attribute dlq: unknown reason %q", shorten(string(l.Reason)))
 	}
+	if l.Death, err = inUTC(l.Death); err != nil {
+		return nil, fmt.Errorf("reading a dead letter: attribute dlq: %w", err)
+	}
 	delete(m.Attributes, attributeDLQ)
 	m.Attributes = orNil(m.Attributes)
 	return l, nil
 }
 
-// inUTC returns a copy with every time in UTC, as everything written is.
-func inUTC(d Death) Death {
-	d.At = d.At.UTC()
+// inUTC returns a copy with every time in UTC, as everything written is. A time
+// that has no written form is an error.
+func inUTC(d Death) (Death, error) {
+	var bad error
+	utc := func(t time.Time) time.Time {
+		t = t.UTC()
+		if err := checkYear(t); err != nil {
+			bad = err
+		}
+		return t
+	}
+	d.At = utc(d.At)
 	d.Hops = slices.Clone(d.Hops)
 	for i := range d.Hops {
 		h := &d.Hops[i]
-		h.At = h.At.UTC()
+		h.At = utc(h.At)
 		h.Attempts = slices.Clone(h.Attempts)
 		for j := range h.Attempts {
-			h.Attempts[j].At = h.Attempts[j].At.UTC()
+			h.Attempts[j].At = utc(h.Attempts[j].At)
 		}
 	}
 	d.Replays = slices.Clone(d.Replays)
-	for i := range d.Replays {
-		d.Replays[i] = inUTC(d.Replays[i])
+	for i, earlier := range d.Replays {
+		var err error
+		if d.Replays[i], err = inUTC(earlier); err != nil {
+			bad = err
+		}
 	}
-	return d
+	return d, bad
 }
 
 // writtenAttempt is the written form of an Attempt. Durations are milliseconds
@@ -103,7 +122,7 @@ func (a Attempt) MarshalJSONTo(enc *jsontext.Encoder) error {
 }
 
 // UnmarshalJSONFrom reads what MarshalJSONTo wrote, to the nanosecond for
-// durations up to 50 days.
+// durations up to 49 days.
 func (a *Attempt) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	var w writtenAttempt
 	if err := json.UnmarshalDecode(dec, &w); err != nil {
@@ -121,12 +140,18 @@ func (a *Attempt) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// millis returns d in milliseconds, to the nanosecond up to 49 days: float64 has
+// 53 bits.
+func millis(d time.Duration) float64 {
+	return float64(d/time.Millisecond) + float64(d%time.Millisecond)/float64(time.Millisecond)
+}
 
+// fromMillis is the reverse of millis.
 func fromMillis(field string, ms float64) (time.Duration, error) {
-	ns := math.Round(ms * float64(time.Millisecond))
-	if math.Abs(ns) >= math.MaxInt64 {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	if math.Abs(ms) >= float64(most) {
 		return 0, fmt.Errorf("%s is too long a time", field)
 	}
-	return time.Duration(ns), nil
+	whole, part := math.Modf(ms)
+	return time.Duration(whole)*time.Millisecond + time.Duration(math.Round(part*float64(time.Millisecond))), nil
 }
