@@ -83,20 +83,18 @@ func formOf(t reflect.Type, tg tags) form {
 	return formInteger
 }
 
-// standardOf returns the default of a field as the reference prints it: what
-// its tag says, else the value that fresh settings hold.
+// standardOf returns the default of a field as the reference prints it: the
+// value that fresh settings hold, else what the tag says.
 func standardOf(f field, v reflect.Value) string {
-	if f.tags.standard != "" || !v.IsValid() || v.IsZero() {
+	if v.IsValid() && v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if !v.IsValid() || v.IsZero() {
 		return f.tags.standard
 	}
-	switch formOf(f.typ, f.tags) {
+	switch formOf(v.Type(), f.tags) {
 	case formMapping, formNames, formSecret, formTarget, formBreaker:
 		return ""
-	}
-	if v.Kind() == reflect.Pointer {
-		if v = v.Elem(); v.Kind() == reflect.Struct {
-			return ""
-		}
 	}
 	if v.Kind() == reflect.Slice {
 		var items []string
@@ -106,6 +104,14 @@ func standardOf(f field, v reflect.Value) string {
 		return "[" + strings.Join(items, ", ") + "]"
 	}
 	return fmt.Sprint(v.Interface())
+}
+
+// toldDefaults are the defaults for the reader: those that the dead letters
+// have of their own stand where a level of settings says nothing.
+func toldDefaults() written {
+	w := defaultWritten()
+	w.DeadLetter.Retry.Attempts = new(DefaultLetterAttempts)
+	return w
 }
 
 // under returns the value of a field in v, or nothing where v is nothing.

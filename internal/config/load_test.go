@@ -242,9 +242,8 @@ func TestBounds(t *testing.T) {
 	}{
 		{"a large file", "# " + strings.Repeat("x", MaxFileBytes), "larger than 4096 KiB"},
 		{"many values", "x: [" + strings.Repeat("1,", MaxNodes) + "]", "more than 500000 values"},
-		{"many problems", strings.Repeat("- 1\n", 1) + "x: 1", "not YAML"},
 		{"deep", "x: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "levels deep"},
-		{"deeper than the parser goes", "x: " + strings.Repeat("[", 2_000_000), ""},
+		{"deeper than the parser goes", "x: " + strings.Repeat("[", 100_000), ""},
 	} {
 		write(t, main, c.text)
 		_, report := Load([]string{main}, testOptions())

@@ -20,7 +20,7 @@ func Reference(reg *connector.Registry) []byte {
 	b.printf("Durations are Go durations and `d` for days: `250ms`, `1m30s`, `7d`. Sizes are bytes: `65536`, `64KiB`, `1MB`. Ratios are `0.5` or `50%%`.\n" +
 		"Tags name failures: `connect`, `dns`, `tls`, `timeout`, `4xx`, `503`.\n\n")
 
-	w := reflect.ValueOf(defaultWritten())
+	w := reflect.ValueOf(toldDefaults())
 	elsewhere := map[string]string{
 		"defaults": "delivery-settings", "sources": "sources", "routes": "routes",
 		"destinations": "destinations", "dead_letter": "dead_letter",
@@ -62,7 +62,7 @@ func Reference(reg *connector.Registry) []byte {
 	}
 
 	b.section(2, "dead_letter", "Where messages are kept that could not be delivered; `{ type: file }` unless set.")
-	b.table(reflect.ValueOf(defaultWritten().DeadLetter))
+	b.table(reflect.ValueOf(toldDefaults().DeadLetter))
 	return []byte(b.text.String())
 }
 
@@ -97,13 +97,13 @@ func (b *referenceWriter) table(v reflect.Value) {
 // field writes a key's row, and those of the keys below it.
 func (b *referenceWriter) field(prefix string, f field, v reflect.Value) {
 	key := prefix + f.key
-	inner, step := below(f)
-	if inner == nil || v.IsValid() && v.Kind() == reflect.Slice || v.IsValid() && v.Kind() == reflect.Pointer && v.IsNil() {
-		v = reflect.Value{}
-	}
 	b.row(key, typeName(f), standardOf(f, v), f.tags.doc)
+	inner, step := below(f)
 	if inner == nil {
 		return
+	}
+	if v.IsValid() && v.Kind() != reflect.Struct && (v.Kind() != reflect.Pointer || v.IsNil()) {
+		v = reflect.Value{} // nothing stands there yet, so it has no values below
 	}
 	for _, fd := range fieldsOf(inner) {
 		b.field(key+step, fd, under(v, fd))

@@ -11,7 +11,7 @@ import (
 )
 
 // schemaID names the schema; editors know it by this.
-const schemaID = "https://pawlhq.github.io/pawl/pawl.schema.json"
+const schemaID = "https://raw.githubusercontent.com/pawlhq/pawl/main/docs/reference/pawl.schema.json"
 
 // Schema returns a JSON Schema (2020-12) of the whole configuration with the
 // kinds of reg, indented, always the same bytes. It is made of the structs
@@ -22,7 +22,7 @@ const schemaID = "https://pawlhq.github.io/pawl/pawl.schema.json"
 // more: names, cycles, expressions.
 func Schema(reg *connector.Registry) ([]byte, error) {
 	b := schemaBuilder{defs: basicForms()}
-	root := b.structure(reflect.TypeFor[written](), reflect.ValueOf(defaultWritten()))
+	root := b.structure(reflect.TypeFor[written](), reflect.ValueOf(toldDefaults()))
 	root.Version = jsonschema.Version
 	root.ID = schemaID
 	root.Title = "pawl"

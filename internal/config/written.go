@@ -171,7 +171,7 @@ type writtenDeadLetter struct {
 	Type        DeadLetterType `yaml:"type" enum:"file,destination" default:"file" doc:"file keeps them in a folder, destination sends them to one of the destinations"`
 	Path        string         `yaml:"path" path:"file" secret:"never" default:"<state>/dead" doc:"file: the folder"`
 	Destination string         `yaml:"destination" secret:"never" doc:"destination: its name"`
-	Retry       writtenRetry   `yaml:"retry" doc:"how a write is tried again; 3 attempts unless set"`
+	Retry       writtenRetry   `yaml:"retry" doc:"how a write is tried again"`
 	Fallback    []string       `yaml:"fallback" secret:"never" doc:"destinations, stdout or stderr, tried in order when that fails"`
 }
 

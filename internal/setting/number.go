@@ -1,8 +1,10 @@
 package setting
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -14,26 +16,40 @@ type Size int64
 
 var units = []struct {
 	name  string
-	bytes float64
+	bytes uint64
 }{
 	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
 	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
 }
 
-// ParseSize reads a size. It is never negative and at most 2^62.
+// MaxSize is the largest size, 4 EiB.
+const MaxSize Size = 1 << 62
+
+// ParseSize reads a size: a number without a sign and a unit. It is never
+// negative and at most MaxSize; a part of a byte is cut off.
 func ParseSize(s string) (Size, error) {
-	text, unit := strings.TrimSpace(s), 1.0
+	text, unit := strings.TrimSpace(s), uint64(1)
 	for _, u := range units {
 		if rest, ok := strings.CutSuffix(text, u.name); ok {
 			text, unit = strings.TrimSpace(rest), u.bytes
 			break
 		}
 	}
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(v) || v < 0 || strings.ContainsAny(text, "xXpP_+") {
+	if text == "" || strings.Trim(text, "0123456789.eE-") != "" || text[0] == '-' {
 		return 0, fmt.Errorf("bad size %q; write it like 65536, 64KiB or 1MB", s)
 	}
-	if v *= unit; v > 1<<62 {
+	// Whole numbers exactly: a float has 53 bits.
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		if hi, lo := bits.Mul64(n, unit); hi == 0 && lo <= uint64(MaxSize) {
+			return Size(lo), nil
+		}
+		return 0, fmt.Errorf("bad size %q: it is too large", s)
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("bad size %q; write it like 65536, 64KiB or 1MB", s)
+	}
+	if v *= float64(unit); v > float64(MaxSize) {
 		return 0, fmt.Errorf("bad size %q: it is too large", s)
 	}
 	return Size(v), nil

@@ -1,0 +1,177 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+)
+
+// validator compiles the schema of the test's kinds.
+func validator(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := Schema(testRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(schemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(schemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fileAsJSON reads YAML as an editor's schema check sees it.
+func fileAsJSON(t *testing.T, path string) any {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := yaml.Load(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestSchemaTakesWhatLoads(t *testing.T) {
+	s := validator(t)
+	for _, c := range good(t).Files {
+		if err := s.Validate(fileAsJSON(t, c)); err != nil {
+			t.Errorf("%s: %v", c, err)
+		}
+	}
+	// Mistakes that only the loader can see are no business of the schema.
+	for _, name := range []string{"cycle", "unknown-names", "names-twice", "listeners", "spans"} {
+		if err := s.Validate(fileAsJSON(t, filepath.Join("testdata", "mistakes", name+".yaml"))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	s := validator(t)
+	for _, name := range []string{
+		"unknown-key", "unknown-key-in-destination", "unknown-key-nested", "unknown-key-of-later-work", "wrong-types",
+		"bad-values", "unknown-type", "lists-wrong", "breaker-wrong", "dead-letter", "not-a-mapping",
+	} {
+		if err := s.Validate(fileAsJSON(t, filepath.Join("testdata", "mistakes", name+".yaml"))); err == nil {
+			t.Errorf("%s passes the schema", name)
+		}
+	}
+}
+
+// TestKeysAgree holds decoder, schema and reference to one list of keys.
+func TestKeysAgree(t *testing.T) {
+	schema, err := Schema(testRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !jsontext.Value(schema).IsValid() {
+		t.Fatal("the schema is no JSON")
+	}
+	reference := string(Reference(testRegistry()))
+	var walk func(typ reflect.Type)
+	walk = func(typ reflect.Type) {
+		for _, f := range fieldsOf(typ) {
+			if !strings.Contains(string(schema), `"`+f.key+`": `) {
+				t.Errorf("the schema lacks %s", f.key)
+			}
+			if !strings.Contains(reference, f.key+"` |") {
+				t.Errorf("the reference lacks %s", f.key)
+			}
+			if f.tags.doc == "" {
+				t.Errorf("%s.%s has no doc", typ.Name(), f.key)
+			}
+			if inner, _ := below(f); inner != nil {
+				walk(inner)
+			}
+		}
+	}
+	walk(reflect.TypeFor[written]())
+}
+
+func TestGenerated(t *testing.T) {
+	schema, err := Schema(testRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("testdata", "schema.golden.json"), schema)
+	golden(t, filepath.Join("testdata", "reference.golden.md"), Reference(testRegistry()))
+	again, _ := Schema(testRegistry())
+	if !bytes.Equal(schema, again) || !bytes.Equal(Reference(testRegistry()), Reference(testRegistry())) {
+		t.Error("two runs differ")
+	}
+}
+
+// TestDefaultsAgree holds the defaults that the tags tell of to those in force.
+func TestDefaultsAgree(t *testing.T) {
+	compare := func(v reflect.Value) {
+		for _, f := range fieldsOf(v.Type()) {
+			value := v.FieldByIndex(f.index)
+			if f.tags.standard == "" || value.IsZero() || f.typ.Kind() == reflect.Pointer {
+				continue
+			}
+			if got := standardOf(f, value); got != f.tags.standard {
+				t.Errorf("%s: the tag says %s, the value is %s", f.key, f.tags.standard, got)
+			}
+		}
+	}
+	w := defaultWritten()
+	for _, v := range []any{w, w.HTTP, w.Secrets, w.Log, w.Telemetry.Traces, w.DeadLetter, defaultSource()} {
+		compare(reflect.ValueOf(v))
+	}
+	// What is nil in the written form is filled in when resolved: the tags are
+	// loaded as a destination's own and must change nothing.
+	var b strings.Builder
+	b.WriteString("destinations:\n  - name: a\n    type: stdout\n")
+	for _, f := range fieldsOf(reflect.TypeFor[writtenDelivery]()) {
+		if f.key != "success" && f.tags.standard != "" {
+			b.WriteString("    " + f.key + ": " + f.tags.standard + "\n")
+		}
+	}
+	for key, typ := range map[string]reflect.Type{"retry": reflect.TypeFor[writtenRetry](), "circuit_breaker": reflect.TypeFor[writtenBreaker]()} {
+		b.WriteString("    " + key + ":\n")
+		for _, f := range fieldsOf(typ) {
+			if f.key != "max_retry_after" {
+				b.WriteString("      " + f.key + ": " + f.tags.standard + "\n")
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "pawl.yaml")
+	write(t, path, b.String())
+	c, report := Load([]string{path}, testOptions())
+	if c == nil {
+		t.Fatal(report.Err())
+	}
+	got, want := c.Destinations[0].Delivery, resolveDelivery(&writtenDelivery{}, &writtenDelivery{})
+	got.From, want.From, got.Retry.From, want.Retry.From = nil, nil, nil, nil
+	got.DeliveredOn, got.Transforms, got.ForwardHeaders = nil, nil, nil // empty, not nil
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the tags say\n%+v, in force is\n%+v", got, want)
+	}
+}
