@@ -3,6 +3,10 @@ package deadletter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/core/message"
 )
@@ -12,8 +16,8 @@ type Verdict uint8
 
 // The verdicts of a replay.
 const (
-	// Abandoned: it was not tried to the end (pawl is stopping, say). The
-	// letter stays open.
+	// Abandoned: it was not tried to the end (pawl is stopping, or the
+	// destination is not configured any more). The letter stays open.
 	Abandoned Verdict = iota
 	// Delivered: every required destination has it, or its route no longer
 	// wants it.
@@ -22,12 +26,25 @@ const (
 	FailedAgain
 )
 
+// String returns abandoned, delivered or failed_again.
+func (v Verdict) String() string {
+	switch v {
+	case Abandoned:
+		return "abandoned"
+	case Delivered:
+		return "delivered"
+	case FailedAgain:
+		return "failed_again"
+	}
+	return fmt.Sprintf("verdict(%d)", uint8(v))
+}
+
 // ReplayOutcome is what Deliver says about one letter.
 type ReplayOutcome struct {
 	Verdict Verdict
 	// Letters are the new letters of a message that failed again: one, or one
-	// for each required destination of a route that ran again. Their history
-	// is filled in by Replay.
+	// for each required destination of a route that ran again. Replay gives
+	// them an id where they have none, and their history.
 	Letters []*message.DeadLetter
 	// Err says why a replay was abandoned.
 	Err error
@@ -48,15 +65,20 @@ type ReplayOptions struct {
 	// their route from the filter on. It is called from several goroutines.
 	Deliver func(ctx context.Context, l *message.DeadLetter) ReplayOutcome
 	// Write keeps the new letters of what failed again; nil is the store's own
-	// Append. The old letter is marked only after it.
+	// Write. The old letter is marked only after it.
 	Write func(ctx context.Context, l *message.DeadLetter) error
 	// Progress is told after each letter, one call at a time; nil is nobody.
+	// A slow one slows the replay down.
 	Progress func(Progress)
 }
 
 // MaxReplaysInFlight bounds how many letters one Replay has open: as many as a
 // destination has workers by default.
 const MaxReplaysInFlight = 64
+
+// maxReplays bounds the history that a letter carries: the first death, which
+// says most, and the latest ones.
+const maxReplays = 20
 
 // Progress is how far a replay is.
 type Progress struct {
@@ -67,6 +89,8 @@ type Progress struct {
 	Delivered   int
 	FailedAgain int
 	Left        int
+	// Err says why the last letter that was begun and is left was left.
+	Err error
 }
 
 // Summary is how a replay ended. Left counts what is still open: never begun,
@@ -77,12 +101,201 @@ type Summary struct {
 	Busy int
 }
 
+// result is how one letter's replay ended.
+type result struct {
+	verdict Verdict
+	busy    bool
+	err     error
+}
+
 // Replay replays the letters that match, oldest first, and marks each once it
 // is settled, so that a replay that was cut short goes on where it stopped.
 // Letters that come while it runs are not its business. A letter is never in
 // two replays at once. When ctx ends it begins no more, waits for those in
 // flight (whose Deliver sees ctx end too), and returns ctx's error beside the
-// summary; other errors are of reading the store or of marking.
+// summary. Other errors are of reading letters (ErrDamaged), and of marking,
+// which ends the replay: what can't be marked would be delivered again and
+// again.
 func (s *Store) Replay(ctx context.Context, o ReplayOptions) (Summary, error) {
-	return Summary{}, errors.ErrUnsupported
+	if math.IsNaN(o.Rate) || o.Rate < 0 {
+		return Summary{}, fmt.Errorf("a replay can't have the rate %v a second", o.Rate)
+	}
+	if o.Write == nil {
+		o.Write = s.Write
+	}
+	o.Filter.State = OnlyOpen
+	total, err := s.Count(o.Filter)
+	sum := Summary{Progress: Progress{Total: total, Left: total}}
+	if err != nil || o.DryRun {
+		return sum, err
+	}
+	results := make(chan result, MaxReplaysInFlight)
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		for r := range results {
+			sum.count(r)
+			if o.Progress != nil {
+				o.Progress(sum.Progress)
+			}
+		}
+	}()
+	err = s.replayAll(ctx, &o, results)
+	close(results)
+	<-counted
+	return sum, err
+}
+
+func (s *Summary) count(r result) {
+	switch {
+	case r.busy:
+		s.Busy++
+	case r.verdict == Delivered:
+		s.Delivered++
+	case r.verdict == FailedAgain:
+		s.FailedAgain++
+	default:
+		s.Err = r.err
+	}
+	s.Left = max(0, s.Total-s.Delivered-s.FailedAgain)
+}
+
+// replayAll begins each letter and returns when all that were begun ended.
+func (s *Store) replayAll(ctx context.Context, o *ReplayOptions, results chan<- result) error {
+	begin, stop := context.WithCancelCause(ctx) // ends the beginning of letters alone
+	defer stop(nil)
+	places := make(chan struct{}, MaxReplaysInFlight)
+	pace := newPace(o.Rate)
+	defer pace.stop()
+	var wg sync.WaitGroup
+	err := s.List(begin, o.Filter, func(e Entry) error {
+		if err := pace.wait(begin); err != nil {
+			return err
+		}
+		select {
+		case places <- struct{}{}:
+		case <-begin.Done():
+			return begin.Err()
+		}
+		if !s.claim(e.Letter) {
+			<-places
+			results <- result{busy: true}
+			return nil
+		}
+		wg.Go(func() {
+			r, err := s.replay(ctx, o, e.DeadLetter)
+			s.unclaim(e.Letter)
+			if err != nil {
+				stop(err)
+			}
+			results <- r
+			<-places
+		})
+		return nil
+	})
+	wg.Wait()
+	if cause := context.Cause(begin); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// claim takes an open letter in hand; false when another has it or it is not
+// open any more.
+func (s *Store) claim(letter string) bool {
+	k := keyOf(letter)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, _ := s.index.find(k)
+	if _, busy := s.claimed[k]; busy || e == nil || e.state != StateOpen {
+		return false
+	}
+	s.claimed[k] = struct{}{}
+	return true
+}
+
+func (s *Store) unclaim(letter string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.claimed, keyOf(letter))
+}
+
+// replay replays one letter. Its error is of marking.
+func (s *Store) replay(ctx context.Context, o *ReplayOptions, l *message.DeadLetter) (result, error) {
+	out := o.Deliver(ctx, l)
+	// What was settled is written down even if ctx ended meanwhile.
+	keep := context.WithoutCancel(ctx)
+	switch out.Verdict {
+	case FailedAgain:
+		if len(out.Letters) == 0 {
+			return result{err: errors.New("it failed again without a new letter")}, nil
+		}
+		for _, again := range out.Letters {
+			if again.Letter == "" {
+				again.Letter = NewID(time.Now())
+			}
+			again.Replays = history(l.Death)
+			if err := o.Write(keep, again); err != nil {
+				return result{err: err}, nil
+			}
+		}
+	case Delivered:
+	default:
+		return result{err: out.Err}, nil
+	}
+	if err := s.MarkReplayed(keep, l.Letter, out.Verdict); err != nil {
+		return result{err: err}, err
+	}
+	return result{verdict: out.Verdict}, nil
+}
+
+// history is what the next death of a message carries of the earlier ones.
+func history(d message.Death) []message.Death {
+	earlier := append([]message.Death(nil), d.Replays...)
+	d.Replays = nil
+	earlier = append(earlier, d)
+	if over := len(earlier) - maxReplays; over > 0 {
+		earlier = append(earlier[:1], earlier[1+over:]...)
+	}
+	return earlier
+}
+
+// pace spaces the beginnings of a replay evenly.
+type pace struct {
+	ticker *time.Ticker
+	first  bool
+}
+
+// fastest is the rate from which pacing is left out: a tick below a
+// microsecond is no pace.
+const fastest = 1e6
+
+// slowest keeps the wait for one letter within what a duration can hold.
+const slowest = 1e-9
+
+func newPace(rate float64) *pace {
+	if rate == 0 || rate >= fastest {
+		return &pace{}
+	}
+	every := time.Duration(float64(time.Second) / max(rate, slowest))
+	return &pace{ticker: time.NewTicker(every), first: true}
+}
+
+func (p *pace) wait(ctx context.Context) error {
+	if p.ticker == nil || p.first {
+		p.first = false
+		return ctx.Err()
+	}
+	select {
+	case <-p.ticker.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *pace) stop() {
+	if p.ticker != nil {
+		p.ticker.Stop()
+	}
 }

@@ -2,10 +2,20 @@ package deadletter
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"io"
 
 	"github.com/pawlhq/pawl/internal/core/message"
 )
+
+// NewDestinationSink returns a sink that hands letters to send, which brings a
+// message to a destination over its whole path. The message's body is the
+// letter's written form, one JSON object, so that nothing of its story is lost
+// whatever the protocol; its id is the letter's, so that two letters of one
+// message are two messages.
+func NewDestinationSink(name string, send func(context.Context, *message.Message) error) Sink {
+	return &destinationSink{name, send}
+}
 
 type destinationSink struct {
 	name string
@@ -15,5 +25,57 @@ type destinationSink struct {
 func (d *destinationSink) Name() string { return d.name }
 
 func (d *destinationSink) Write(ctx context.Context, l *message.DeadLetter) error {
-	return errors.ErrUnsupported
+	line, err := message.EncodeLetter(l)
+	if err != nil {
+		return err
+	}
+	return d.send(ctx, &message.Message{
+		ID: l.Letter, Source: l.Message.Source, Time: l.At, Key: l.Message.Key,
+		ContentType: "application/json", Body: line,
+	})
+}
+
+// NewStreamSink returns a sink that writes letters to w (stdout, stderr), a
+// line each, one at a time. The end of ctx ends the wait for a reader that does
+// not read; a line that was begun may still come out.
+func NewStreamSink(name string, w io.Writer) Sink {
+	s := &streamSink{name: name, w: w, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+type streamSink struct {
+	name string
+	w    io.Writer
+	turn chan struct{} // holds one token
+}
+
+func (s *streamSink) Name() string { return s.name }
+
+func (s *streamSink) Write(ctx context.Context, l *message.DeadLetter) error {
+	line, err := message.EncodeLetter(l)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	// A pipe that nobody reads must not hold a message for ever.
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return fmt.Errorf("nobody reads it: %w", ctx.Err())
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.w.Write(line)
+		s.turn <- struct{}{}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("nobody reads it: %w", ctx.Err())
+	}
 }

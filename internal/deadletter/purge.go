@@ -1,0 +1,140 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/seglog"
+)
+
+// Purge gives up the letters that died before the given time and returns how
+// many of them were open. A segment in which every letter is that old is
+// removed; in others the open ones are marked. Letters that a replay has in
+// hand are left alone, and so is a segment with lines that can't be read as
+// letters. Marks that no letter needs any more go too.
+func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
+	purged := 0
+	for _, seg := range s.letters.Segments() {
+		if err := ctx.Err(); err != nil {
+			return purged, err
+		}
+		n, err := s.purgeSegment(ctx, seg, before.UnixMilli())
+		purged += n
+		if err != nil {
+			return purged, err
+		}
+	}
+	return purged, s.purgeMarks(ctx)
+}
+
+func (s *Store) purgeSegment(ctx context.Context, seg seglog.Segment, before int64) (int, error) {
+	open, whole := s.giveUp(seg, before)
+	if whole {
+		err := s.letters.Remove(seg)
+		if err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.index.remove(seg.Number)
+			return len(open), nil
+		}
+		s.takeBack(open)
+		if !errors.Is(err, seglog.ErrChanged) {
+			return 0, fmt.Errorf("purging dead letters: %w", err)
+		}
+		return 0, nil // a letter came just now: next time
+	}
+	purged := 0
+	for len(open) > 0 {
+		part := open[:min(len(open), maxMarked)]
+		m := mark{Mark: StatePurged.String()}
+		for _, k := range part {
+			m.Letters = append(m.Letters, k.name())
+		}
+		if err := s.mark(ctx, m); err != nil {
+			return purged, err
+		}
+		purged += len(part)
+		open = open[len(part):]
+	}
+	return purged, nil
+}
+
+// giveUp returns the open letters of a segment that are old enough, and whether
+// the whole segment can go. The letters of one that can then count as purged
+// already, so that no replay begins one while the file is being removed.
+func (s *Store) giveUp(seg seglog.Segment, before int64) (open []key, whole bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	place, ok := s.index.byNumber[seg.Number]
+	if !ok {
+		return nil, false
+	}
+	in := s.index.segments[place]
+	whole = in.bytes == seg.Size
+	for i := range in.entries {
+		e := &in.entries[i]
+		_, busy := s.claimed[e.key]
+		switch {
+		case busy, e.at >= before:
+			whole = false
+		case e.state == StateOpen:
+			open = append(open, e.key)
+		}
+	}
+	if whole {
+		for _, k := range open {
+			e, _ := s.index.find(k)
+			s.index.set(e, in, StatePurged)
+		}
+	}
+	return open, whole
+}
+
+// takeBack makes letters open again.
+func (s *Store) takeBack(letters []key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range letters {
+		if e, in := s.index.find(k); e != nil {
+			s.index.set(e, in, StateOpen)
+		}
+	}
+}
+
+// purgeMarks removes the files of marks that speak only of letters that are
+// gone.
+func (s *Store) purgeMarks(ctx context.Context) error {
+	segments := s.marks.Segments()
+	needed := map[int64]bool{}
+	err := s.marks.Scan(ctx, seglog.Position{}, func(at seglog.Position, line []byte) error {
+		m, err := readMark(line)
+		needed[at.Segment] = needed[at.Segment] || err != nil || s.anyLeft(m.Letters)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("purging marks of dead letters: %w", err)
+	}
+	for _, seg := range segments {
+		if needed[seg.Number] {
+			continue
+		}
+		if err := s.marks.Remove(seg); err != nil && !errors.Is(err, seglog.ErrChanged) {
+			return fmt.Errorf("purging marks of dead letters: %w", err)
+		}
+	}
+	return nil
+}
+
+// anyLeft reports whether one of the letters is still in the files.
+func (s *Store) anyLeft(letters []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, letter := range letters {
+		if e, _ := s.index.find(keyOf(letter)); e != nil {
+			return true
+		}
+	}
+	return false
+}
