@@ -23,7 +23,9 @@ import (
 const ms = time.Millisecond
 
 func TestWhyADestinationIsLeft(t *testing.T) {
-	boom := func(context.Context, *message.Message) (*message.Message, error) { return nil, errors.New("no such field") }
+	boom := func(context.Context, *message.Message) (*message.Message, error) {
+		return nil, errors.New("no such field")
+	}
 	tests := []struct {
 		name   string
 		a      func(e *endpoint) []Spec // destinations; a is the head

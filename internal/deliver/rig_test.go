@@ -292,3 +292,13 @@ func (r *rig) lane(name string) LaneStatus {
 	r.Fatalf("no lane %s", name)
 	return LaneStatus{}
 }
+
+// stubborn takes two seconds, whatever ctx says, and succeeds.
+type stubborn struct{}
+
+func (stubborn) Send(context.Context, *message.Message) (connector.Answer, error) {
+	time.Sleep(2 * time.Second)
+	return connector.Answer{}, nil
+}
+
+func (stubborn) Close() error { return nil }

@@ -1,0 +1,281 @@
+package deliver
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawlhq/pawl/internal/core/event"
+)
+
+// begun counts the sends that begin in each second since the test began.
+func (r *rig) begun(e *endpoint) map[int]int {
+	n := map[int]int{}
+	for _, at := range r.times(e) {
+		n[int(at/time.Second)]++
+	}
+	return n
+}
+
+func TestAHoldStopsAllAndTheRampLetsThemBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		e := always(well.taking(time.Second), asks(429, 3*time.Second))
+		r.configure(spec("a", e))
+		all := []<-chan Result{r.start(r.Context(), "a")}
+		time.Sleep(time.Second)
+		for range 15 {
+			all = append(all, r.start(r.Context(), "a"))
+		}
+		if s := r.lane("a"); s.HeldUntil.Sub(r.began) != 3*time.Second || s.Waiting != 15 {
+			t.Errorf("held until %v with %d waiting", s.HeldUntil.Sub(r.began), s.Waiting)
+		}
+		for _, c := range all {
+			if res := <-c; res.Status != Delivered {
+				t.Errorf("left %q", reasons(res))
+			}
+		}
+		want := map[int]int{0: 1, 3: 1, 4: 2, 5: 8, 6: 5} // each success doubles: 1, 2, then 4 and 8
+		if diff := cmp.Diff(want, r.begun(e)); diff != "" {
+			t.Errorf("sends a second (-want +got):\n%s", diff)
+		}
+		if held := r.told(event.HoldSet); len(held) != 1 || held[0].Took != 3*time.Second || held[0].Endpoint != "a" {
+			t.Errorf("told of holds: %+v", held)
+		}
+	})
+}
+
+func TestTheRampIsHalvedByAThrottledAnswer(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		e := always(well.taking(time.Second), asks(503, time.Second), well.taking(time.Second),
+			asks(429, 0).taking(time.Second), well.taking(1500*ms))
+		r.configure(spec("a", e))
+		var all []<-chan Result
+		for range 8 {
+			all = append(all, r.start(r.Context(), "a"))
+		}
+		for _, c := range all {
+			<-c
+		}
+		// Two at 2 s; at 3 s a 429 halves the limit to 1, which the other still
+		// takes; at 3.5 s that one passes.
+		if diff := cmp.Diff([]time.Duration{1000 * ms, 2000 * ms, 2000 * ms, 3500 * ms, 3500 * ms}, r.times(e)[1:6]); diff != "" {
+			t.Errorf("sends (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWithSomewhereToGoAnOpenBreakerIsLeftAtOnce(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a, b := always(status(503)), always(well)
+		r.configure(spec("a", a, guarded(3), attempts(1), fallback("b")), spec("b", b))
+		for range 3 {
+			r.deliver(r.Context(), "a")
+		}
+		before := r.at()
+		res := r.deliver(r.Context(), "a")
+		if reasons(res) != "a breaker_open" || res.Endpoint != "b" || r.at() != before || len(a.seen()) != 3 {
+			t.Errorf("left %q for %q after %v with %d sends to a", reasons(res), res.Endpoint, r.at()-before, len(a.seen()))
+		}
+		if res.Attempts != 1 {
+			t.Errorf("%d attempts: an open breaker uses up none", res.Attempts)
+		}
+	})
+}
+
+func TestWithNowhereToGoItWaitsForTheBreaker(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(status(503))
+		r.configure(spec("a", a, guarded(3), attempts(1)))
+		for range 3 {
+			r.deliver(r.Context(), "a")
+		}
+		a.change(well.taking(100 * ms))
+		var order []int
+		done := make(chan int, 8)
+		for i := range 8 {
+			go func() {
+				if res := r.deliver(r.Context(), "a"); res.Status != Delivered {
+					t.Errorf("left %q", reasons(res))
+				}
+				done <- i
+			}()
+			synctest.Wait()
+			time.Sleep(ms)
+		}
+		if s := r.lane("a"); s.Breaker != event.BreakerOpen || s.Waiting != 8 || s.OpenUntil.Sub(r.began) != 5*time.Second {
+			t.Errorf("%v until %v with %d waiting", s.Breaker, s.OpenUntil.Sub(r.began), s.Waiting)
+		}
+		for range 8 {
+			order = append(order, <-done)
+		}
+		for i, s := range a.seen()[3:] {
+			if want := fmt.Sprintf("m%d", 4+i); s.id != want {
+				t.Errorf("send %d is %s, want %s: first come, first served", i, s.id, want)
+			}
+		}
+		// One trial at 5 s; it closes the breaker, and the ramp goes 1, 2, 4.
+		want := []time.Duration{5000, 5100, 5200, 5200, 5300, 5300, 5300, 5300}
+		for i := range want {
+			want[i] *= ms
+		}
+		if diff := cmp.Diff(want, r.times(a)[3:]); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", order, diff)
+		}
+		var moves []string
+		for _, e := range r.told(event.BreakerMoved) {
+			moves = append(moves, fmt.Sprintf("%s %v", e.At.Sub(r.began), e.Breaker))
+		}
+		if diff := cmp.Diff([]string{"0s open", "5s half_open", "5.1s closed"}, moves); diff != "" {
+			t.Errorf("moves (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAFailedTrialOpensForTwiceAsLong(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(status(503))
+		r.configure(spec("a", a, guarded(1), attempts(4)))
+		res := r.deliver(r.Context(), "a")
+		if diff := cmp.Diff([]time.Duration{0, 5 * time.Second, 15 * time.Second, 35 * time.Second}, r.times(a)); diff != "" {
+			t.Errorf("trials (-want +got):\n%s", diff)
+		}
+		if reasons(res) != "a exhausted" {
+			t.Errorf("left %q", reasons(res))
+		}
+	})
+}
+
+func TestWaitingAtAnOpenBreakerIsBoundedByTheDeadline(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(status(503))
+		r.configure(spec("a", a, guarded(1), attempts(2), deadline(4*time.Second)))
+		res := r.deliver(r.Context(), "a")
+		// Open until 5 s: that wait is not begun.
+		if reasons(res) != "a deadline" || res.Took != 100*ms || res.Attempts != 1 {
+			t.Errorf("left %q after %v and %d attempts", reasons(res), res.Took, res.Attempts)
+		}
+	})
+}
+
+func TestWhenOpenFail(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(status(503))
+		r.configure(spec("a", a, guarded(1), attempts(1), failWhenOpen))
+		r.deliver(r.Context(), "a")
+		res := r.deliver(r.Context(), "a")
+		if reasons(res) != "a breaker_open" || res.Status != Failed || len(a.seen()) != 1 {
+			t.Errorf("left %q with status %d and %d sends", reasons(res), res.Status, len(a.seen()))
+		}
+	})
+}
+
+func TestPastTheDeadlineAnOpenBreakerStillSkips(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		b := always(status(503))
+		r.configure(spec("a", always(hangs), deadline(time.Second), fallback("b")), spec("b", b, guarded(1), attempts(1)))
+		time.Sleep(500 * ms)
+		go func() {
+			time.Sleep(4 * time.Second) // opens b at 4.5 s, for 5 s
+			r.deliver(r.Context(), "b")
+		}()
+		res := r.deliver(r.Context(), "a")
+		if reasons(res) != "a deadline, b breaker_open" || res.Took != 5*time.Second || len(b.seen()) != 1 {
+			t.Errorf("left %q after %v with %d sends to b", reasons(res), res.Took, len(b.seen()))
+		}
+	})
+}
+
+// A hanging endpoint is found out after half a timeout: those who wait for its
+// workers hop as soon as its breaker opens.
+func TestAHangingEndpointIsLeftAfterHalfATimeout(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a, b := always(hangs), always(well)
+		r.configure(spec("a", a, guarded(4), workers(4), attempts(1), fallback("b")), spec("b", b))
+		var all []<-chan Result
+		for range 20 {
+			all = append(all, r.start(r.Context(), "a"))
+		}
+		if s := r.lane("a"); s.Busy != 4 || s.Waiting != 16 {
+			t.Errorf("%d busy and %d waiting, want 4 and 16", s.Busy, s.Waiting)
+		}
+		for i, c := range all {
+			res := <-c
+			want, hop := 2500*ms, "a breaker_open"
+			if i < 4 {
+				want, hop = 5*time.Second, "a exhausted"
+			}
+			if res.Endpoint != "b" || res.Took != want || reasons(res) != hop {
+				t.Errorf("%d: at %q after %v, left %q; want b after %v, %q", i, res.Endpoint, res.Took, reasons(res), want, hop)
+			}
+		}
+		if a.peak != 4 || len(a.seen()) != 4 {
+			t.Errorf("a saw %d sends, %d at once", len(a.seen()), a.peak)
+		}
+	})
+}
+
+func TestWorkersBoundWhatIsInFlight(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(well.taking(time.Second))
+		r.configure(spec("a", a, workers(3)))
+		var all []<-chan Result
+		for range 10 {
+			all = append(all, r.start(r.Context(), "a"))
+		}
+		for _, c := range all {
+			<-c
+		}
+		if a.peak != 3 || r.at() != 4*time.Second {
+			t.Errorf("%d at once, done after %v; want 3 and 4s", a.peak, r.at())
+		}
+	})
+}
+
+func TestADestinationThatHangsTakesNothingFromAnother(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a, b := always(hangs), always(well.taking(10*ms))
+		r.configure(spec("a", a, workers(2), places(40)), spec("b", b, workers(2), places(40), guarded(5)))
+		ctx, stop := cancellable(r)
+		var sick []<-chan Result
+		for range 40 {
+			sick = append(sick, r.start(ctx, "a"))
+		}
+		for range 100 {
+			if res := r.deliver(r.Context(), "b"); res.Status != Delivered || res.Took != 10*ms {
+				t.Fatalf("b took %v (%s) while a hangs", res.Took, reasons(res))
+			}
+		}
+		if s := r.lane("a"); s.Pending != 40 || s.Busy != 2 {
+			t.Errorf("a has %d places and %d workers", s.Pending, s.Busy)
+		}
+		stop()
+		for _, c := range sick {
+			if res := <-c; res.Status != Cancelled {
+				t.Errorf("status %d", res.Status)
+			}
+		}
+	})
+}
+
+func TestPausedAndResumed(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(well)
+		r.configure(spec("a", a))
+		if !r.fleet.Pause("a") || r.fleet.Pause("nobody") {
+			t.Error("Pause knows what is not there, or not what is")
+		}
+		c := r.start(r.Context(), "a")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := r.lane("a"); !s.Paused || s.Waiting != 1 || len(a.seen()) != 0 {
+			t.Errorf("%+v with %d sends while paused", s, len(a.seen()))
+		}
+		r.fleet.Resume("a")
+		if res := <-c; res.Status != Delivered || res.Took != time.Hour {
+			t.Errorf("%s after %v", reasons(res), res.Took)
+		}
+	})
+}
