@@ -33,20 +33,25 @@ type Options struct {
 // The report is never nil and holds every problem that was found. The
 // configuration is nil when one of them is an error.
 func Load(paths []string, opts Options) (*Config, *Report) {
-	if len(paths) == 0 {
-		paths = []string{DefaultFile}
-	}
-	if opts.LookupEnv == nil {
-		opts.LookupEnv = os.LookupEnv
-	}
-	l := &loader{opts: opts, secrets: &Redactor{}, notes: map[*yaml.Node]note{},
-		wrong: map[Place]struct{}{}, seen: map[string]struct{}{}, said: map[string]origin{}, written: defaultWritten()}
+	l, paths := newLoader(paths, opts)
 	c := l.load(paths)
 	report := l.finish()
 	if report.Errors() > 0 {
 		return nil, report
 	}
 	return c, report
+}
+
+// newLoader returns a loader and the paths that it is to read.
+func newLoader(paths []string, opts Options) (*loader, []string) {
+	if len(paths) == 0 {
+		paths = []string{DefaultFile}
+	}
+	if opts.LookupEnv == nil {
+		opts.LookupEnv = os.LookupEnv
+	}
+	return &loader{opts: opts, secrets: &Redactor{}, notes: map[*yaml.Node]note{},
+		wrong: map[Place]struct{}{}, seen: map[string]struct{}{}, said: map[string]origin{}, written: defaultWritten()}, paths
 }
 
 // loader is the state of one Load.

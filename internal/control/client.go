@@ -84,12 +84,12 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	return nil
 }
 
-// Stream gets path and calls line with each line of the answer, without its
-// end, as it comes; empty lines are passed over. The bytes are valid until
+// Stream sends in as Do does and calls line with each line of the answer, without
+// its end, as it comes; empty lines are passed over. The bytes are valid until
 // line returns. It ends with the answer, with ctx, or with the first error of
 // line, which it returns as it is. Errors are those of Do.
-func (c *Client) Stream(ctx context.Context, path string, line func([]byte) error) error {
-	answer, err := c.send(ctx, http.MethodGet, path, nil)
+func (c *Client) Stream(ctx context.Context, method, path string, in any, line func([]byte) error) error {
+	answer, err := c.send(ctx, method, path, in)
 	if err != nil {
 		return err
 	}
@@ -110,9 +110,9 @@ func (c *Client) Stream(ctx context.Context, path string, line func([]byte) erro
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("control socket: GET %s: a line is longer than %d bytes", path, maxLine)
+		return fmt.Errorf("control socket: %s %s: a line is longer than %d bytes", method, path, maxLine)
 	default:
-		return fmt.Errorf("control socket: GET %s: the answer broke off, pawl may have stopped: %w", path, err)
+		return fmt.Errorf("control socket: %s %s: the answer broke off, pawl may have stopped: %w", method, path, err)
 	}
 }
 

@@ -93,22 +93,22 @@ func TestStream(t *testing.T) {
 	c := NewClient(serve(t, Handler(api(), "v1")))
 	var got []string
 	collect := func(line []byte) error { got = append(got, string(line)); return nil }
-	if err := c.Stream(t.Context(), "/lines", collect); err != nil || strings.Join(got, "|") != "one|two|three" {
+	if err := c.Stream(t.Context(), http.MethodGet, "/lines", nil, collect); err != nil || strings.Join(got, "|") != "one|two|three" {
 		t.Errorf("lines = %q, %v", got, err)
 	}
 	got = nil
-	if err := c.Stream(t.Context(), "/broken", collect); err == nil || len(got) != 1 {
+	if err := c.Stream(t.Context(), http.MethodGet, "/broken", nil, collect); err == nil || len(got) != 1 {
 		t.Errorf("a stream that broke off after %q ended with %v", got, err)
 	}
-	if err := c.Stream(t.Context(), "/no", collect); err == nil || err.Error() != "no letter 01L" {
+	if err := c.Stream(t.Context(), http.MethodGet, "/no", nil, collect); err == nil || err.Error() != "no letter 01L" {
 		t.Errorf("refused stream: %v", err)
 	}
 	enough := errors.New("enough")
-	if err := c.Stream(t.Context(), "/hang", func([]byte) error { return enough }); !errors.Is(err, enough) {
+	if err := c.Stream(t.Context(), http.MethodGet, "/hang", nil, func([]byte) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("the callback's error became %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := c.Stream(ctx, "/hang", func([]byte) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	if err := c.Stream(ctx, http.MethodGet, "/hang", nil, func([]byte) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled stream ended with %v", err)
 	}
 }
@@ -316,6 +316,33 @@ func tryPath(t *testing.T, folder string) {
 	<-done
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket on %d bytes is still there: %v", len(path), err)
+	}
+}
+
+// TestStrangersAreClosed lets the second caller in only.
+func TestStrangersAreClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), SocketName)
+	l, err := listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	callers := 0
+	l.allow = func(*net.UnixConn) error {
+		if callers++; callers == 1 {
+			return errors.New("a stranger")
+		}
+		return nil
+	}
+	s := NewServer(api(), "v1")
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	defer func() { s.Close(); <-done }()
+	c := NewClient(path)
+	if err := c.Do(t.Context(), http.MethodPost, "/echo", nil, nil); err == nil || !strings.Contains(err.Error(), "closed the connection") {
+		t.Errorf("the stranger got %v", err)
+	}
+	if err := c.Do(t.Context(), http.MethodPost, "/echo", nil, nil); err != nil {
+		t.Errorf("the owner got %v", err)
 	}
 }
 
