@@ -47,17 +47,22 @@ type BasicAuth struct {
 	Password setting.Secret `yaml:"password" doc:"password"`
 }
 
-// HMACAuth takes requests whose body is signed with one of its secrets.
-type HMACAuth struct {
+// HMACForm says how a signature over a body is made and sent.
+type HMACForm struct {
 	Secret          setting.Secret   `yaml:"secret" doc:"the shared secret"`
-	Secrets         []setting.Secret `yaml:"secrets" doc:"several secrets, each good, while one is replaced by another"`
+	Secrets         []setting.Secret `yaml:"secrets" doc:"several secrets while one is replaced by another: each is good coming in, each signs going out"`
 	Header          string           `yaml:"header" default:"X-Signature" secret:"never" doc:"header with the signature"`
 	Algorithm       string           `yaml:"algorithm" enum:"sha256,sha512,sha1" default:"sha256" doc:"hash under the HMAC"`
 	Encoding        string           `yaml:"encoding" enum:"hex,base64" default:"hex" doc:"how the signature is written"`
 	Prefix          string           `yaml:"prefix" secret:"never" doc:"text before the signature, such as sha256="`
 	TimestampHeader string           `yaml:"timestamp_header" secret:"never" doc:"header with the time of signing in seconds since 1970"`
-	Tolerance       setting.Duration `yaml:"tolerance" default:"5m" doc:"how far that time may be from now"`
 	Payload         string           `yaml:"payload" secret:"never" doc:"what is signed, with {body} and {timestamp} in it; {body}, or {timestamp}.{body} where there is a timestamp_header"`
+}
+
+// HMACAuth takes requests whose body is signed with one of its secrets.
+type HMACAuth struct {
+	HMACForm  `yaml:",inline"`
+	Tolerance setting.Duration `yaml:"tolerance" default:"5m" doc:"how far the time of signing may be from now"`
 }
 
 // presets are the senders that auth.preset may name.
@@ -103,32 +108,47 @@ func (a *Auth) check(p *problems) {
 }
 
 func (h *HMACAuth) check(p *problems) {
-	checkSecrets(p, "auth.hmac", "secret", h.Secret, h.Secrets)
+	h.HMACForm.check(p, "auth.hmac")
+	if h.TimestampHeader == "" && h.Tolerance != 0 {
+		p.add("auth.hmac.tolerance", "needs a timestamp_header")
+	}
+}
+
+func (h *HMACForm) check(p *problems, at string) {
+	checkSecrets(p, at, "secret", h.Secret, h.Secrets)
 	for _, f := range []struct{ field, name string }{{"header", h.Header}, {"timestamp_header", h.TimestampHeader}} {
-		if f.name != "" && !isToken(f.name) {
-			p.add("auth.hmac."+f.field, "%q is not a header name", f.name)
+		if f.name != "" && (!isToken(f.name) || isConnectionField(f.name)) {
+			p.add(at+"."+f.field, "%q can't be the header", f.name)
 		}
 	}
 	if _, ok := algorithms[h.Algorithm]; !ok {
-		p.add("auth.hmac.algorithm", "unknown algorithm %q; there are sha256, sha512 and sha1", h.Algorithm)
+		p.add(at+".algorithm", "unknown algorithm %q; there are sha256, sha512 and sha1", h.Algorithm)
 	}
-	if _, ok := decoders[h.Encoding]; !ok {
-		p.add("auth.hmac.encoding", "unknown encoding %q; there are hex and base64", h.Encoding)
+	if _, ok := encodings[h.Encoding]; !ok {
+		p.add(at+".encoding", "unknown encoding %q; there are hex and base64", h.Encoding)
 	}
-	if h.TimestampHeader == "" && h.Tolerance != 0 {
-		p.add("auth.hmac.tolerance", "needs a timestamp_header")
+	if !isFieldValue(h.Prefix) {
+		p.add(at+".prefix", "holds a control character")
 	}
 	form, err := parsePayload(h.payload())
 	switch {
 	case err != nil:
-		p.add("auth.hmac.payload", "%v", err)
+		p.add(at+".payload", "%v", err)
 	case form.timed() != (h.TimestampHeader != ""):
-		p.add("auth.hmac.payload", "a timestamp_header and {timestamp} in the payload go together: a time that is not signed proves nothing")
+		p.add(at+".payload", "a timestamp_header and {timestamp} in the payload go together: a time that is not signed proves nothing")
 	}
 }
 
+// header returns the header with the signature, the default filled in.
+func (h *HMACForm) header() string {
+	if h.Header == "" {
+		return "X-Signature"
+	}
+	return h.Header
+}
+
 // payload returns what is signed, the default filled in.
-func (h *HMACAuth) payload() string {
+func (h *HMACForm) payload() string {
 	switch {
 	case h.Payload != "":
 		return h.Payload

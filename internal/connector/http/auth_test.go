@@ -87,16 +87,16 @@ func ways() []way {
 			secretHeaders: []string{"authorization"},
 		},
 		{
-			name: "hmac", auth: &Auth{HMAC: &HMACAuth{Secrets: secrets("s1", "s2"), Prefix: "sha256="}},
+			name: "hmac", auth: &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secrets: secrets("s1", "s2"), Prefix: "sha256="}}},
 			good: [][]string{{"X-Signature", githubOne}, {"X-Signature", githubTwo}, {"X-Signature", "sha256=00", "X-Signature", githubOne}},
 			bad:  signed("X-Signature"), secretHeaders: []string{"x-signature"},
 		},
 		{
-			name: "hmac sha1", auth: &Auth{HMAC: &HMACAuth{Secret: one("s1"), Algorithm: "sha1", Header: "X-Old"}},
+			name: "hmac sha1", auth: &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: one("s1"), Algorithm: "sha1", Header: "X-Old"}}},
 			good: [][]string{{"X-Old", sha1One}}, bad: signed("X-Old"), secretHeaders: []string{"x-old"},
 		},
 		{
-			name: "hmac sha512 with a time", timed: true, auth: &Auth{HMAC: &HMACAuth{Secret: one("s1"), Algorithm: "sha512", Encoding: "base64", TimestampHeader: "X-Time"}},
+			name: "hmac sha512 with a time", timed: true, auth: &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: one("s1"), Algorithm: "sha512", Encoding: "base64", TimestampHeader: "X-Time"}}},
 			good: [][]string{{"X-Signature", sha512One, "X-Time", signedAt}},
 			bad: map[string][]string{
 				"no time": {"X-Signature", sha512One}, "other time": {"X-Signature", sha512One, "X-Time", "946684801"},
@@ -107,7 +107,7 @@ func ways() []way {
 			secretHeaders: []string{"x-signature", "x-time"},
 		},
 		{
-			name: "hmac payload", timed: true, auth: &Auth{HMAC: &HMACAuth{Secret: one("s1"), TimestampHeader: "X-Time", Payload: "x|{body}|{timestamp}"}},
+			name: "hmac payload", timed: true, auth: &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: one("s1"), TimestampHeader: "X-Time", Payload: "x|{body}|{timestamp}"}}},
 			good: [][]string{{"X-Signature", customOne, "X-Time", signedAt}}, bad: signed("X-Signature"),
 		},
 		{

@@ -3,7 +3,6 @@ package http
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json/jsontext"
 	"fmt"
 	nethttp "net/http"
@@ -16,14 +15,14 @@ import (
 // newPreset makes the verifier of a well-known sender, from what each of them
 // documents about its signatures.
 func newPreset(name string, secrets []setting.Secret) (verifier, error) {
-	s := &signature{secrets: revealed(secrets), hash: sha256.New, decode: hex.DecodeString}
+	s := &signature{secrets: revealed(secrets), hash: sha256.New, decode: inHex.decode}
 	form := "{body}"
 	switch name {
 	case "github":
 		s.find, s.drop = findHeader("X-Hub-Signature-256", "sha256=", ""), []string{"X-Hub-Signature-256", "X-Hub-Signature"}
 	case "shopify":
 		s.find, s.drop = findHeader("X-Shopify-Hmac-Sha256", "", ""), []string{"X-Shopify-Hmac-Sha256"}
-		s.decode = decoders["base64"]
+		s.decode = inBase64.decode
 	case "slack":
 		form, s.tolerance = "v0:{timestamp}:{body}", defaultTolerance
 		s.find = findHeader("X-Slack-Signature", "v0=", "X-Slack-Request-Timestamp")

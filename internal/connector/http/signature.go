@@ -29,15 +29,21 @@ const (
 	signedCaller = "signed"
 )
 
-// algorithms and decoders hold the words of the settings; "" is the default.
+// algorithms and encodings hold the words of the settings; "" is the default.
 var (
 	algorithms = map[string]func() hash.Hash{
 		"": sha256.New, "sha256": sha256.New, "sha512": sha512.New, "sha1": sha1.New,
 	}
-	decoders = map[string]func(string) ([]byte, error){
-		"": hex.DecodeString, "hex": hex.DecodeString, "base64": base64.StdEncoding.DecodeString,
-	}
+	inHex     = encoding{hex.EncodeToString, hex.DecodeString}
+	inBase64  = encoding{base64.StdEncoding.EncodeToString, base64.StdEncoding.DecodeString}
+	encodings = map[string]encoding{"": inHex, "hex": inHex, "base64": inBase64}
 )
+
+// encoding is how a signature is written.
+type encoding struct {
+	encode func([]byte) string
+	decode func(string) ([]byte, error)
+}
 
 // payload is what a signature is made over: literal text, the time and the
 // body, in order.
@@ -128,17 +134,13 @@ func newHMAC(a *HMACAuth) (*signature, error) {
 	if err != nil {
 		return nil, err
 	}
-	header := a.Header
-	if header == "" {
-		header = "X-Signature"
-	}
 	s := &signature{
 		secrets: revealed(joined(a.Secret, a.Secrets)),
 		hash:    algorithms[a.Algorithm],
-		decode:  decoders[a.Encoding],
 		payload: form,
-		find:    findHeader(header, a.Prefix, a.TimestampHeader),
-		drop:    []string{header},
+		decode:  encodings[a.Encoding].decode,
+		find:    findHeader(a.header(), a.Prefix, a.TimestampHeader),
+		drop:    []string{a.header()},
 	}
 	if a.TimestampHeader != "" {
 		s.drop = append(s.drop, a.TimestampHeader)

@@ -547,12 +547,14 @@ func TestSettingsAreChecked(t *testing.T) {
 			s.Auth = &Auth{StandardWebhooks: &Secrets{Secret: setting.NewSecret("no base64!")}}
 		}, []string{"auth.standard_webhooks.secret"}},
 		{"hmac", func(s *SourceSettings) {
-			s.Auth = &Auth{HMAC: &HMACAuth{Secret: secret, Header: "a b", Algorithm: "md5", Encoding: "hax", Tolerance: 1, Payload: "{bdy}"}}
-		}, []string{"auth.hmac.header", "auth.hmac.algorithm", "auth.hmac.encoding", "auth.hmac.tolerance", "auth.hmac.payload"}},
+			s.Auth = &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: secret, Header: "a b", Algorithm: "md5", Encoding: "hax", Payload: "{bdy}"}, Tolerance: 1}}
+		}, []string{"auth.hmac.header", "auth.hmac.algorithm", "auth.hmac.encoding", "auth.hmac.payload", "auth.hmac.tolerance"}},
 		{"unsigned time", func(s *SourceSettings) {
-			s.Auth = &Auth{HMAC: &HMACAuth{Secret: secret, TimestampHeader: "T", Payload: "{body}"}}
+			s.Auth = &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: secret, TimestampHeader: "T", Payload: "{body}"}}}
 		}, []string{"auth.hmac.payload"}},
-		{"no body", func(s *SourceSettings) { s.Auth = &Auth{HMAC: &HMACAuth{Secret: secret, Payload: "x"}} }, []string{"auth.hmac.payload"}},
+		{"no body", func(s *SourceSettings) {
+			s.Auth = &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: secret, Payload: "x"}}}
+		}, []string{"auth.hmac.payload"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSourceSettings().(*SourceSettings)

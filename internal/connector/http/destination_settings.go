@@ -1,0 +1,213 @@
+package http
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	nethttp "net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// DestinationSettings are the settings of a destination of type http or https.
+type DestinationSettings struct {
+	URL            string                    `yaml:"url" doc:"where to; may hold {{ jq }} in its path and query"`
+	Method         string                    `yaml:"method" default:"POST" secret:"never" doc:"method of the request"`
+	Headers        map[string]setting.Secret `yaml:"headers" doc:"header fields to send; values may hold {{ jq }}"`
+	Auth           *Login                    `yaml:"auth" doc:"how to log in"`
+	Sign           *Sign                     `yaml:"sign" doc:"sign each request"`
+	TLS            *ClientTLS                `yaml:"tls" doc:"whom to trust, and the certificate to show"`
+	Proxy          setting.Secret            `yaml:"proxy" doc:"URL of a proxy: http, https, socks5 or socks5h"`
+	HTTP2          bool                      `yaml:"http2" default:"false" doc:"offer HTTP/2; HTTP/1.1 stays where the endpoint has nothing better"`
+	ConnectTimeout setting.Duration          `yaml:"connect_timeout" default:"5s" doc:"longest time for opening a connection, inside the attempt's timeout"`
+	DenyPrivate    bool                      `yaml:"deny_private" default:"false" doc:"refuse addresses that are not on the public internet, checked after DNS"`
+
+	// secure marks the type https: a URL without TLS is a mistake.
+	secure bool
+}
+
+// Login says how a request logs in: exactly one of its ways.
+type Login struct {
+	Bearer *BearerLogin `yaml:"bearer" doc:"a bearer token"`
+	Basic  *BasicAuth   `yaml:"basic" doc:"user and password"`
+}
+
+// BearerLogin sends a token.
+type BearerLogin struct {
+	Token setting.Secret `yaml:"token" doc:"the token"`
+}
+
+// Sign says how requests are signed: exactly one of its ways.
+type Sign struct {
+	HMAC             *HMACForm `yaml:"hmac" doc:"a signature over the body made with a shared secret; several secrets sign in their order, a header field each"`
+	StandardWebhooks *Secrets  `yaml:"standard_webhooks" doc:"Standard Webhooks signatures (webhook-id, webhook-timestamp, webhook-signature)"`
+}
+
+// ClientTLS says whom to trust and who to be.
+type ClientTLS struct {
+	CA         string `yaml:"ca" path:"read" doc:"PEM file of authorities to trust in place of the system's"`
+	Cert       string `yaml:"cert" path:"read" doc:"PEM file with the certificate to show, and its chain"`
+	Key        string `yaml:"key" path:"read" doc:"PEM file with its private key"`
+	ServerName string `yaml:"server_name" secret:"never" doc:"name that the endpoint's certificate must have, in place of the URL's host"`
+}
+
+func newDestinationSettings(secure bool) *DestinationSettings {
+	return &DestinationSettings{
+		Method: nethttp.MethodPost,
+		// As long as an attempt has by default: a connection that takes longer
+		// is not coming.
+		ConnectTimeout: setting.Duration(5 * time.Second),
+		secure:         secure,
+	}
+}
+
+// maxConnectTimeout: what is not there within a minute has no listener.
+const maxConnectTimeout = time.Minute
+
+// Check implements connector.Settings. No problem quotes the URL, the proxy or
+// a header's value, which may hold secrets.
+func (s *DestinationSettings) Check() []connector.Problem {
+	var p problems
+	base, err := parseURL(s.URL)
+	p.check("url", err)
+	if err == nil && s.secure && base.origin.Scheme != "https" {
+		p.add("url", "must begin with https:// for the type https; the type http sends without TLS too")
+	}
+	if !isToken(s.Method) || s.Method == nethttp.MethodConnect || s.Method == nethttp.MethodTrace {
+		p.add("method", "%q can't carry a message; write it like POST", s.Method)
+	}
+	s.checkHeaders(&p)
+	if s.Auth != nil {
+		s.Auth.check(&p)
+		if err == nil && base.origin.User != nil {
+			p.add("auth", "the URL has a user of its own; use one or the other")
+		}
+	}
+	if s.Sign != nil {
+		s.Sign.check(&p)
+	}
+	if t := s.TLS; t != nil {
+		if (t.Cert == "") != (t.Key == "") {
+			p.add("tls", "cert and key go together")
+		}
+		if err == nil && base.origin.Scheme == "http" {
+			p.add("tls", "needs an https:// URL")
+		}
+	}
+	if _, err := s.proxy(); err != nil {
+		p.add("proxy", "%v", err)
+	}
+	if s.HTTP2 && err == nil && base.origin.Scheme == "http" {
+		p.add("http2", "needs an https:// URL")
+	}
+	if d := s.ConnectTimeout.D(); d <= 0 || d > maxConnectTimeout {
+		p.add("connect_timeout", "must be more than 0 and at most %v", maxConnectTimeout)
+	}
+	if s.DenyPrivate && !s.Proxy.Empty() {
+		p.add("deny_private", "a proxy would reach private addresses past the guard; use one or the other")
+	}
+	return p
+}
+
+func (s *DestinationSettings) checkHeaders(p *problems) {
+	seen := map[string]string{}
+	for name, value := range sorted(s.Headers) {
+		field, canonical := "headers."+name, nethttp.CanonicalHeaderKey(name)
+		switch {
+		case !isToken(name):
+			p.add(field, "%q is not a header name", name)
+			continue
+		case isConnectionField(name) && canonical != "Host":
+			p.add(field, "%s belongs to the connection and can't be set", name)
+		case seen[canonical] != "":
+			p.add(field, "stands twice, as %s too", seen[canonical])
+		case canonical == "Authorization" && s.Auth != nil:
+			p.add(field, "auth sets it already")
+		}
+		seen[canonical] = name
+		text, err := connector.ParseTemplate(value.Reveal())
+		if err != nil {
+			p.add(field, "%v", err)
+			continue
+		}
+		fixed, constant := text.Constant()
+		switch {
+		case !constant && canonical == "Host":
+			p.add(field, "a message must not choose the host; write it without {{ }}")
+		case constant && !isFieldValue(fixed):
+			p.add(field, "holds a control character, a line end perhaps")
+		}
+	}
+}
+
+func (l *Login) check(p *problems) {
+	if (l.Bearer == nil) == (l.Basic == nil) {
+		p.add("auth", "needs exactly one of bearer and basic")
+	}
+	if l.Bearer != nil {
+		switch token := l.Bearer.Token; {
+		case token.Empty():
+			p.add("auth.bearer.token", "must be set, best with {{secrets.NAME}}")
+		case !isFieldValue(token.Reveal()):
+			p.add("auth.bearer.token", "holds a control character, a line end perhaps")
+		}
+	}
+	if l.Basic != nil && (l.Basic.User == "" || strings.ContainsRune(l.Basic.User, ':')) {
+		p.add("auth.basic.user", "must be set, without a colon, which basic authentication can't carry")
+	}
+}
+
+func (s *Sign) check(p *problems) {
+	if (s.HMAC == nil) == (s.StandardWebhooks == nil) {
+		p.add("sign", "needs exactly one of hmac and standard_webhooks")
+	}
+	if s.HMAC != nil {
+		s.HMAC.check(p, "sign.hmac")
+	}
+	if w := s.StandardWebhooks; w != nil {
+		checkSecrets(p, "sign.standard_webhooks", "secret", w.Secret, w.Secrets)
+		checkWebhookSecrets(p, "sign.standard_webhooks", joined(w.Secret, w.Secrets))
+	}
+}
+
+// proxy returns the proxy, nil for none. Its error quotes nothing of it.
+func (s *DestinationSettings) proxy() (*url.URL, error) {
+	if s.Proxy.Empty() {
+		return nil, nil
+	}
+	u, err := url.Parse(s.Proxy.Reveal())
+	if err != nil || u.Hostname() == "" {
+		return nil, errors.New("must be a URL, such as http://proxy.internal:3128")
+	}
+	switch u.Scheme {
+	case "http", "https", "socks5", "socks5h":
+		return u, nil
+	}
+	return nil, fmt.Errorf("scheme %q can't be used; there are http, https, socks5 and socks5h", u.Scheme)
+}
+
+// config reads the files. nil settings give nil: the system's authorities.
+func (t *ClientTLS) config() (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	var err error
+	if t.CA != "" {
+		if c.RootCAs, err = setting.LoadCA(t.CA); err != nil {
+			return nil, err
+		}
+	}
+	if t.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
