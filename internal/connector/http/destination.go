@@ -45,18 +45,19 @@ func DestinationKinds() []connector.DestinationKind {
 
 // Destination sends messages as HTTP requests. Safe for concurrent use.
 type Destination struct {
-	client  *egress.Client
-	method  string
-	target  *egress.Target // nil where the URL depends on the message
-	url     urlOf
-	static  []egress.Field // what every request carries
-	varied  []variedField
-	signer  signer
-	idName  string // header of the message's id
-	ownType bool   // the headers set Content-Type
-	globs   []string
-	taken   map[string]bool // canonical names that are not forwarded
-	answers answers
+	client *egress.Client
+	method string
+	target *egress.Target // nil where the URL depends on the message
+	url    urlOf
+	static []egress.Field // what every request carries
+	varied []variedField
+	signer signer
+	idName string // header of the message's id; "" where the signature brings it
+	// ownType and ownTrace say that the headers set Content-Type, Traceparent.
+	ownType, ownTrace bool
+	globs             []string        // what is forwarded
+	taken             map[string]bool // canonical names that are not
+	answers           answers
 }
 
 // answers says what is kept of an endpoint's answer.
