@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -109,9 +108,9 @@ type HopInfo struct {
 type Fleet struct {
 	opts Options
 
-	mu     sync.Mutex
-	lanes  map[string]*lane
-	latest *Set // the last one that Configure made, in force already or about to be
+	mu        sync.Mutex
+	lanes     map[string]*lane
+	installed map[*Set]struct{} // and not retired
 }
 
 // NewFleet returns a Fleet without destinations.
@@ -125,7 +124,7 @@ func NewFleet(opts Options) *Fleet {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Fleet{opts: opts, lanes: map[string]*lane{}}
+	return &Fleet{opts: opts, lanes: map[string]*lane{}, installed: map[*Set]struct{}{}}
 }
 
 // Set is the destinations of one configuration. It never changes.
@@ -179,10 +178,12 @@ func (f *Fleet) Link(specs []Spec) (*Set, error) {
 
 // Install puts a linked set in force: its connectors, bounds and breaker
 // numbers hold at once, for the messages of older sets too. Lanes of names that
-// are gone stay until Drop. A set is installed once.
+// are gone stay until the sets that know them are retired. A set is installed
+// once.
 func (f *Fleet) Install(set *Set) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.installed[set] = struct{}{}
 	for _, d := range set.byName {
 		d.lane = f.lane(d.spec)
 		if err := d.lane.replace(d.spec.Connector); err != nil {
@@ -256,32 +257,47 @@ func (f *Fleet) lane(spec Spec) *lane {
 	return l
 }
 
-// Drop closes the connectors of lanes that neither keep nor the latest
-// configuration knows. Call it when the last message of the older
-// configurations has ended.
-func (f *Fleet) Drop(keep *Set) {
+// Retire says that the last message of an installed set has ended. Lanes that
+// no other installed set knows are forgotten and their connectors closed.
+func (f *Fleet) Retire(set *Set) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.drop(keep, f.latest)
+	delete(f.installed, set)
+	for name := range set.byName {
+		if !f.known(name) {
+			f.forget(name)
+		}
+	}
+}
+
+// known says whether an installed set has a destination of the name.
+func (f *Fleet) known(name string) bool {
+	for set := range f.installed {
+		if set.byName[name] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Close closes every connector. Sends in flight may fail.
 func (f *Fleet) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.drop()
+	clear(f.installed)
+	for name := range f.lanes {
+		f.forget(name)
+	}
 }
 
-// drop forgets every lane that none of keep knows. The caller holds f.mu.
-func (f *Fleet) drop(keep ...*Set) {
-	for name, l := range f.lanes {
-		known := func(s *Set) bool { return s != nil && s.byName[name] != nil }
-		if slices.ContainsFunc(keep, known) {
-			continue
-		}
-		delete(f.lanes, name)
-		if err := l.retire(); err != nil {
-			f.opts.Log.Warn("closing a connector", "destination", name, "error", err)
-		}
+// forget drops a lane. The caller holds f.mu.
+func (f *Fleet) forget(name string) {
+	l, ok := f.lanes[name]
+	if !ok {
+		return
+	}
+	delete(f.lanes, name)
+	if err := l.retire(); err != nil {
+		f.opts.Log.Warn("closing a connector", "destination", name, "error", err)
 	}
 }

@@ -1,7 +1,10 @@
 package deliver
 
 import (
+	order "cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,27 +96,25 @@ func TestWithNowhereToGoItWaitsForTheBreaker(t *testing.T) {
 			r.deliver(r.Context(), "a")
 		}
 		a.change(well.taking(100 * ms))
-		var order []int
-		done := make(chan int, 8)
-		for i := range 8 {
-			go func() {
-				if res := r.deliver(r.Context(), "a"); res.Status != Delivered {
-					t.Errorf("left %q", reasons(res))
-				}
-				done <- i
-			}()
-			synctest.Wait()
-			time.Sleep(ms)
+		var all []<-chan Result
+		for range 8 {
+			all = append(all, r.start(r.Context(), "a"))
 		}
 		if s := r.lane("a"); s.Breaker != event.BreakerOpen || s.Waiting != 8 || s.OpenUntil.Sub(r.began) != 5*time.Second {
 			t.Errorf("%v until %v with %d waiting", s.Breaker, s.OpenUntil.Sub(r.began), s.Waiting)
 		}
-		for range 8 {
-			order = append(order, <-done)
+		for _, c := range all {
+			if res := <-c; res.Status != Delivered {
+				t.Errorf("left %q", reasons(res))
+			}
 		}
-		for i, s := range a.seen()[3:] {
-			if want := fmt.Sprintf("m%d", 4+i); s.id != want {
-				t.Errorf("send %d is %s, want %s: first come, first served", i, s.id, want)
+		sends := a.seen()[3:]
+		slices.SortStableFunc(sends, func(a, b sent) int { // those that begin at one moment may do so in any order
+			return order.Or(a.at.Compare(b.at), order.Compare(number(a.id), number(b.id)))
+		})
+		for i, s := range sends {
+			if number(s.id) != 4+i {
+				t.Errorf("send %d is %s, want m%d: first come, first served", i, s.id, 4+i)
 			}
 		}
 		// One trial at 5 s; it closes the breaker, and the ramp goes 1, 2, 4.
@@ -122,7 +123,7 @@ func TestWithNowhereToGoItWaitsForTheBreaker(t *testing.T) {
 			want[i] *= ms
 		}
 		if diff := cmp.Diff(want, r.times(a)[3:]); diff != "" {
-			t.Errorf("%v (-want +got):\n%s", order, diff)
+			t.Errorf("sends (-want +got):\n%s", diff)
 		}
 		var moves []string
 		for _, e := range r.told(event.BreakerMoved) {
@@ -132,6 +133,12 @@ func TestWithNowhereToGoItWaitsForTheBreaker(t *testing.T) {
 			t.Errorf("moves (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// number is the number in a message's id.
+func number(id string) int {
+	n, _ := strconv.Atoi(id[1:])
+	return n
 }
 
 func TestAFailedTrialOpensForTwiceAsLong(t *testing.T) {

@@ -62,10 +62,10 @@ func (r *Relay) Swap(c Config) (int, error) {
 	for _, s := range c.Sources {
 		r.intake(s)
 	}
-	last := len(r.draining) == 0
+	over := old != nil && old.open == 0
 	r.mu.Unlock()
-	if last {
-		r.opts.Fleet.Drop(c.Destinations)
+	if over {
+		r.opts.Fleet.Retire(old.set)
 	}
 	return g.number, nil
 }
@@ -81,15 +81,12 @@ func (r *Relay) begin() *Generation {
 func (r *Relay) end(g *Generation) {
 	r.mu.Lock()
 	g.open--
-	var drop *deliver.Set
-	if g.open == 0 && g != r.current {
+	over := g.open == 0 && g != r.current
+	if over {
 		delete(r.draining, g)
-		if len(r.draining) == 0 {
-			drop = r.current.set
-		}
 	}
 	r.mu.Unlock()
-	if drop != nil {
-		r.opts.Fleet.Drop(drop)
+	if over {
+		r.opts.Fleet.Retire(g.set)
 	}
 }
