@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 )
 
@@ -47,15 +48,20 @@ func NewClient(path string) *Client {
 	}}
 }
 
+// dialError is an error from before there was a connection.
+type dialError struct{ error }
+
+func (e dialError) Unwrap() error { return e.error }
+
 func dial(ctx context.Context, path string) (net.Conn, error) {
 	addr, release, err := address(path)
 	if err != nil {
-		return nil, err
+		return nil, dialError{err}
 	}
 	defer release()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", addr)
 	if err != nil {
-		return nil, withoutPath(err)
+		return nil, dialError{withoutPath(err)}
 	}
 	return conn, nil
 }
@@ -148,17 +154,23 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 
 // explain says in words why no answer came.
 func (c *Client) explain(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // without the made-up URL
+	}
+	if _, ok := errors.AsType[dialError](err); !ok {
+		// Also what a listener does with a caller whom it does not let in.
+		return fmt.Errorf("control socket %s: pawl broke off the connection; it is stopping, or another user runs it: %w", c.path, err)
+	}
+	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w: nobody answers on %s", ErrNotRunning, c.path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("control socket %s: permission denied; run the command as the user who runs pawl", c.path)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("control socket %s: pawl closed the connection: it is stopping, or run by another user", c.path)
 	}
-	return fmt.Errorf("control socket %s: %w", c.path, errors.Unwrap(err))
+	return fmt.Errorf("control socket %s: %w", c.path, err)
 }
 
 // refused returns the error that an answer stands for, or nil.

@@ -338,7 +338,7 @@ func TestStrangersAreClosed(t *testing.T) {
 	go func() { defer close(done); _ = s.Serve(l) }()
 	defer func() { s.Close(); <-done }()
 	c := NewClient(path)
-	if err := c.Do(t.Context(), http.MethodPost, "/echo", nil, nil); err == nil || !strings.Contains(err.Error(), "closed the connection") {
+	if err := c.Do(t.Context(), http.MethodPost, "/echo", nil, nil); err == nil || !strings.Contains(err.Error(), "broke off the connection") {
 		t.Errorf("the stranger got %v", err)
 	}
 	if err := c.Do(t.Context(), http.MethodPost, "/echo", nil, nil); err != nil {

@@ -69,7 +69,7 @@ func listen(path string) (*listener, error) {
 		return nil, withoutPath(err)
 	}
 	unix.SetUnlinkOnClose(false) // it would remove the name that it was made by
-	l := &listener{UnixListener: unix, path: path}
+	l := &listener{UnixListener: unix, path: path, allow: allowed}
 	if err := l.settle(made); err != nil {
 		unix.Close()
 		return nil, err
@@ -112,6 +112,7 @@ type listener struct {
 	*net.UnixListener
 	path  string
 	mine  os.FileInfo
+	allow func(*net.UnixConn) error
 	close sync.Once
 	err   error
 }
@@ -136,7 +137,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if allowed(conn) == nil {
+		if l.allow(conn) == nil {
 			return conn, nil
 		}
 		conn.Close()

@@ -87,7 +87,7 @@ func TestLines(t *testing.T) {
 
 func TestNoisyDestinationIsCutAndOthersAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out slowBuffer
 		l := newTestLog(&out, slog.LevelInfo, AccessOn)
 		for range 100 {
 			l.Observe(event.Event{Kind: event.DeliveryFailed, Destination: "noisy"})
@@ -133,20 +133,27 @@ func TestCloseTellsWhatWasKeptBack(t *testing.T) {
 	l.Observe(event.Event{Kind: event.SourceDown, Source: "web"})
 }
 
-// stuck is a log that hangs until it is let go.
-type stuck struct {
-	bytes.Buffer
+// slowBuffer is a log that is written by one goroutine and read by another,
+// and hangs while its lock is held.
+type slowBuffer struct {
+	text bytes.Buffer
 	hold sync.Mutex
 }
 
-func (s *stuck) Write(p []byte) (int, error) {
+func (s *slowBuffer) Write(p []byte) (int, error) {
 	s.hold.Lock()
 	defer s.hold.Unlock()
-	return s.Buffer.Write(p)
+	return s.text.Write(p)
+}
+
+func (s *slowBuffer) String() string {
+	s.hold.Lock()
+	defer s.hold.Unlock()
+	return s.text.String()
 }
 
 func TestStuckLogBlocksNobody(t *testing.T) {
-	var out stuck
+	var out slowBuffer
 	out.hold.Lock()
 	l := newTestLog(&out, slog.LevelInfo, AccessOn)
 	for range logQueue + 100 { // returns although nothing is written
