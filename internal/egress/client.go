@@ -40,7 +40,8 @@ func New(o Options) (*Client, error) {
 // failed, the Response is returned beside the error.
 //
 // The end of ctx ends the call at once: with failure.Timeout if its deadline
-// passed, else with failure.Cancelled.
+// passed, else with failure.Cancelled. Nothing else bounds the time of a call,
+// so ctx should have a deadline.
 func (c *Client) Do(ctx context.Context, req *Request) (*Response, error) {
 	if err := req.check(); err != nil {
 		return nil, refusedRequest(err)

@@ -3,7 +3,9 @@ package egress
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
+	"os"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -23,6 +25,28 @@ type conn struct {
 	probe    probe
 	dies     time.Time // when it is too old to be used again
 	since    time.Time // when it became idle
+}
+
+// aLongTimeAgo makes a read return at once.
+var aLongTimeAgo = time.Unix(1, 0)
+
+// quiet reports whether the connection is open and nothing has come that
+// nobody asked for.
+func (c *conn) quiet() bool {
+	if !c.probe.quiet() {
+		return false
+	}
+	if !c.to.secure {
+		return true
+	}
+	// TLS may have read ahead, which no look at the socket shows. A read whose
+	// time is up gets what is there and does not go to the socket.
+	var one [1]byte
+	_ = c.SetReadDeadline(aLongTimeAgo)
+	if _, err := c.Read(one[:]); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	return c.SetReadDeadline(time.Time{}) == nil
 }
 
 // abort closes the connection without a word to the server. It never blocks

@@ -32,7 +32,7 @@ func (p *pool) take(to endpoint, now time.Time) (*conn, error) {
 		if c == nil || err != nil {
 			return nil, err
 		}
-		if now.Before(c.dies) && now.Sub(c.since) < p.timeout && c.probe.quiet() {
+		if now.Before(c.dies) && now.Sub(c.since) < p.timeout && c.quiet() {
 			return c, nil
 		}
 		c.retire()

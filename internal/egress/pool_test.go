@@ -2,12 +2,15 @@ package egress
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -418,6 +421,48 @@ func TestProbe(t *testing.T) {
 				t.Errorf("got %+v, %v; want 200 on a fresh connection", got, err)
 			}
 		})
+	}
+}
+
+// corked is a connection that sends what is written in one packet, when it is
+// told to.
+type corked struct {
+	net.Conn
+	held *bytes.Buffer // nil: writes are not held back
+}
+
+func (c *corked) Write(b []byte) (int, error) {
+	if c.held != nil {
+		return c.held.Write(b)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *corked) uncork() {
+	_, _ = c.Conn.Write(c.held.Bytes())
+	c.held = nil
+}
+
+// What TLS has read ahead of an answer counts as well: here it comes in the
+// same packet, as a record of its own.
+func TestReadAheadOfTLS(t *testing.T) {
+	authority, config := newAuthority(t, "good.example")
+	base := listen(t, func(_ int, c net.Conn) {
+		cork := &corked{Conn: c}
+		secured := tls.Server(cork, config)
+		for in := bufio.NewReader(secured); readRequest(in) == nil; cork.uncork() {
+			cork.held = new(bytes.Buffer)
+			_, _ = io.WriteString(secured, okAnswer)
+			_, _ = io.WriteString(secured, "HTTP/1.1 500 Smuggled\r\nContent-Length: 2\r\n\r\nno")
+		}
+	})
+	client := newClient(t, Options{TLS: &tls.Config{RootCAs: authority, ServerName: "good.example"}})
+	req := post(t, "https"+strings.TrimPrefix(base, "http"))
+	for range 2 {
+		got, err := client.Do(within(t), req)
+		if err != nil || got.Status != 200 || got.Reused {
+			t.Errorf("got %+v, %v; want 200 on a connection of its own", got, err)
+		}
 	}
 }
 

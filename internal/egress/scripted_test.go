@@ -143,7 +143,7 @@ func post(t *testing.T, rawURL string) *Request {
 // within bounds a test's request by far more than it takes.
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
