@@ -1,0 +1,185 @@
+package app
+
+import (
+	"encoding/json/v2"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/adminapi"
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/telemetry"
+)
+
+// adminOwner is the name under which the admin paths are mounted; no source can
+// have it.
+const adminOwner = "(admin)"
+
+// adminOptions are what the admin API looks at and acts on.
+func (a *App) adminOptions() adminapi.Options {
+	return adminapi.Options{
+		RelayName: a.engine.Config().Relay, Version: a.opts.Version, PID: os.Getpid(), Started: a.started,
+		Relay: a.engine.Relay(), Fleet: a.engine.Fleet(), Letters: a.engine.Letters(), Tail: a.tail, Levers: a.levers,
+		Events: a.events, Reload: a.Reload, Send: a.engine.Send, WriteLetter: a.engine.write,
+	}
+}
+
+func (a *App) api() *adminapi.API { return adminapi.New(a.adminOptions()) }
+
+// mountAdmin opens the admin listener of a configuration. What changes
+// something or shows messages is served only where the address is this
+// machine's own; health and metrics anywhere.
+func (a *App) mountAdmin(c *config.Config) (unmount []func(), err error) {
+	if c.HTTP.Listen == "" {
+		return nil, nil
+	}
+	conf, err := c.HTTP.TLS.Config()
+	if err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	paths := map[string]http.Handler{
+		"/metrics": a.metrics.Handler(),
+		"/healthz": http.HandlerFunc(a.healthz),
+		"/readyz":  http.HandlerFunc(a.readyz),
+	}
+	if loopback(c.HTTP.Listen) {
+		paths["/v3/"] = localOnly(a.api().Handler())
+	}
+	for path, h := range paths {
+		un, err := a.hub.Mount(c.HTTP.Listen, conf, adminOwner, path, h)
+		if err != nil {
+			for _, un := range unmount {
+				un()
+			}
+			return nil, fmt.Errorf("http.listen: %w", err)
+		}
+		unmount = append(unmount, un)
+	}
+	return unmount, nil
+}
+
+// loopback says whether an address is reachable from this machine alone.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// localOnly keeps web pages out: a browser on this machine would carry a
+// page's request here, under a name that the page's owner points at 127.0.0.1.
+// Such a request says where it comes from, or asks for another host.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		site := r.Header.Get("Sec-Fetch-Site")
+		ip := net.ParseIP(strings.Trim(host, "[]"))
+		local := host == "localhost" || ip != nil && ip.IsLoopback()
+		if !local || r.Header.Get("Origin") != "" || site != "" && site != "none" && site != "same-origin" {
+			http.Error(w, "the admin API is for programs on this machine, not for web pages", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// healthz says that the process is up. It never depends on anything else.
+func (a *App) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ok\n")) // a prober that is gone learns nothing
+}
+
+// readiness is the answer of /readyz.
+type readiness struct {
+	Ready bool `json:"ready"`
+	// Problems say what is in the way.
+	Problems []string `json:"problems,omitzero"`
+}
+
+// readyz says whether messages should be sent here: not draining, and dead
+// letters can be kept.
+func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {
+	var r readiness
+	if a.engine.Relay().Status().Stopping {
+		r.Problems = append(r.Problems, "pawl is stopping")
+	}
+	if err := a.engine.Letters().Writable(); err != nil {
+		r.Problems = append(r.Problems, "dead letters: "+err.Error())
+	}
+	r.Ready = len(r.Problems) == 0
+	status := http.StatusOK
+	if !r.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // a prober that is gone learns nothing
+}
+
+// snapshot is the engines' state for a scrape.
+func (a *App) snapshot() telemetry.State {
+	if a.engine == nil {
+		return telemetry.State{}
+	}
+	rs := a.engine.Relay().Status()
+	s := telemetry.State{Generation: rs.Generation}
+	for _, src := range rs.Sources {
+		s.Sources = append(s.Sources, telemetry.SourceState{Name: src.Source, InFlight: int(src.InFlight)})
+	}
+	now := time.Now()
+	for _, l := range a.engine.Fleet().Status() {
+		s.Lanes = append(s.Lanes, telemetry.LaneState{
+			Destination: l.Destination, Pending: l.Pending, Places: l.MaxPending, Working: l.Busy, Workers: l.Workers,
+		})
+		e := telemetry.EndpointState{Destination: l.Destination, Name: l.Destination, Breaker: l.Breaker}
+		if l.HeldUntil.After(now) {
+			e.HeldUntil = l.HeldUntil
+		}
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	stats := a.engine.Letters().Stats()
+	s.DeadLetters = telemetry.LetterState{Open: stats.Open, Oldest: stats.Oldest}
+	return s
+}
+
+// topology is every name that metrics may have: those of the configuration and
+// of the one before it, which may still drain.
+func topology(c, before *config.Config) telemetry.Topology {
+	var t telemetry.Topology
+	for _, c := range []*config.Config{c, before} {
+		if c == nil {
+			continue
+		}
+		for i := range c.Sources {
+			t.Sources = append(t.Sources, c.Sources[i].Name)
+		}
+		for i := range c.Destinations {
+			name := c.Destinations[i].Name
+			t.Destinations = append(t.Destinations, telemetry.Destination{Name: name, Endpoints: []string{name}})
+		}
+		for i := range c.Routes {
+			r := telemetry.Route{Name: c.Routes[i].Name}
+			for _, router := range c.Routes[i].Routers[min(1, len(c.Routes[i].Routers)):] {
+				r.Fallbacks = append(r.Fallbacks, string(router.Type))
+			}
+			t.Routes = append(t.Routes, r)
+		}
+	}
+	return t
+}

@@ -1,0 +1,275 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/adminapi"
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/control"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/ingress"
+	"github.com/pawlhq/pawl/internal/telemetry"
+)
+
+// Options are what an App works with.
+type Options struct {
+	// Load reads the configuration anew; it is called by New and by Reload.
+	Load func() (*config.Config, *config.Report)
+	// Registry holds the kinds.
+	Registry *connector.Registry
+	// Stderr takes the log.
+	Stderr io.Writer
+	// Version and Revision name this binary.
+	Version, Revision string
+	// Wrap replaces a destination's connector, for faults on purpose; nil
+	// leaves each as it is.
+	Wrap func(name string, d connector.Destination) connector.Destination
+	// Listen replaces the network for incoming connections; nil is the real one.
+	Listen func(network, address string) (net.Listener, error)
+}
+
+// App is a running pawl.
+type App struct {
+	opts    Options
+	cleanup cleanup
+
+	state   *State
+	log     *slog.Logger
+	level   *slog.LevelVar
+	redact  *redactor
+	metrics *telemetry.Telemetry
+	events  event.Sink
+	tail    *adminapi.Tail
+	hub     *ingress.Hub
+	engine  *Engine
+	sources sources
+	levers  *adminapi.Levers
+
+	reload  sync.Mutex // one at a time
+	started time.Time
+	adminAt string // the address of the admin listener in force
+	unmount []func()
+}
+
+// New loads the configuration and opens everything: when it returns, every port
+// is bound and the relay is ready, but no source runs yet. A configuration with
+// errors is a *ConfigError.
+func New(o Options) (_ *App, err error) {
+	c, report := o.Load()
+	if report.Errors() > 0 {
+		return nil, &ConfigError{report}
+	}
+	a := &App{opts: o, started: time.Now(), redact: &redactor{}, level: new(slog.LevelVar)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.cleanup.run())
+		}
+	}()
+	a.redact.use(c.Secrets)
+	a.level.Set(c.Log.Level)
+	a.log = slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
+		Out: o.Stderr, Format: logFormat(c.Log.Format, o.Stderr), Level: a.level, Redact: a.redact.Redact,
+	}))
+	if a.state, err = OpenState(c.State); err != nil {
+		return nil, err
+	}
+	a.cleanup.add(a.state.Close)
+	trace, err := a.observe(c)
+	if err != nil {
+		return nil, err
+	}
+	a.hub = ingress.New(ingress.Options{Listen: o.Listen, Log: a.log})
+	a.cleanup.add(a.closeHub)
+	a.engine, err = NewEngine(c, EngineOptions{
+		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: o.Stderr, Trace: trace, Wrap: o.Wrap,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.cleanup.add(a.closeEngine)
+	a.sources = sources{app: a}
+	next, err := a.sources.prepare(c)
+	if err != nil {
+		return nil, err
+	}
+	a.sources.running = next
+	a.cleanup.add(func() error { return a.closeUnstarted(next) })
+	a.metrics.SetTopology(topology(c, nil))
+	a.levers = adminapi.NewLevers()
+	if err := a.openAdmin(c); err != nil {
+		return nil, err
+	}
+	for _, p := range report.Problems {
+		a.log.Warn("configuration: "+p.Text(), "at", fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column))
+	}
+	return a, nil
+}
+
+// observe makes what looks on: metrics, log lines, the live view, traces.
+func (a *App) observe(c *config.Config) (*Tracing, error) {
+	a.metrics = telemetry.New(telemetry.Options{
+		Version: a.opts.Version, Revision: a.opts.Revision, Snapshot: a.snapshot, StateFolder: c.State,
+		Problem: func(err error) { a.log.Warn("metrics", "error", err) },
+	})
+	access := telemetry.AccessOff
+	if c.Log.Access == config.AccessOn {
+		access = telemetry.AccessOn
+	}
+	lines := telemetry.NewEventLog(a.log, access)
+	a.cleanup.add(func() error { lines.Close(); return nil })
+	a.tail = adminapi.NewTail()
+	a.events = event.Tee(a.metrics.Observe, lines.Observe, a.tail.Observe)
+	if c.Traces.Endpoint == "" {
+		return nil, nil
+	}
+	headers := map[string]string{}
+	for name, secret := range c.Traces.Headers {
+		headers[name] = secret.Reveal()
+	}
+	tracer, err := telemetry.NewTracer(telemetry.TraceOptions{
+		Relay: c.Relay, Version: a.opts.Version, Endpoint: c.Traces.Endpoint, Headers: headers,
+		SampleRatio: c.Traces.SampleRatio, Redact: a.redact.Redact,
+		Problem: func(err error) { a.log.Warn("traces", "error", err) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	a.cleanup.add(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), lastExport)
+		defer cancel()
+		return tracer.Close(ctx)
+	})
+	return &Tracing{tracer}, nil
+}
+
+// lastExport bounds how long a stop waits for the last spans: no message hangs
+// on them.
+const lastExport = 2 * time.Second
+
+// openAdmin opens the control socket and the admin listener.
+func (a *App) openAdmin(c *config.Config) error {
+	socket, err := control.Listen(a.state.Path(control.SocketName))
+	if err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	api := a.api()
+	server := &http.Server{
+		Handler: control.Handler(api.Handler(), a.opts.Version), ReadHeaderTimeout: ingress.ReadHeaderTimeout,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(socket); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error("the control socket failed", "error", err)
+		}
+	}()
+	a.cleanup.add(func() error {
+		err := server.Close()
+		<-served
+		return err
+	})
+	unmount, err := a.mountAdmin(c)
+	if err != nil {
+		return err
+	}
+	a.unmount = unmount
+	return nil
+}
+
+// Run starts the sources and blocks until ctx ends; then it stops as
+// shutdown_timeout says. It returns nil when everything came to an end in time.
+func (a *App) Run(ctx context.Context) error {
+	next := a.sources.running
+	a.sources.running = nil
+	if err := a.sources.swap(next); err != nil {
+		return errors.Join(err, a.cleanup.run())
+	}
+	a.log.Info("pawl is ready", "relay", a.engine.Config().Relay, "version", a.opts.Version,
+		"sources", len(next), "destinations", len(a.engine.Config().Destinations), "took", time.Since(a.started))
+	<-ctx.Done()
+	return a.stop()
+}
+
+// stop drains and gives everything back.
+func (a *App) stop() error {
+	a.reload.Lock() // no reload from here on
+	defer a.reload.Unlock()
+	timeout := a.engine.Config().ShutdownTimeout
+	a.log.Info("stopping", "shutdown_timeout", timeout, "in_flight", a.engine.Relay().InFlight())
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	a.sources.stop()
+	err := a.engine.Stop(ctx)
+	if err != nil {
+		a.log.Warn("stopped before everything had ended", "error", err)
+	} else {
+		a.log.Info("stopped; everything in flight was finished")
+	}
+	grace, done := context.WithTimeout(context.Background(), closeGrace)
+	defer done()
+	a.sources.wait(grace)
+	return errors.Join(err, a.cleanup.run())
+}
+
+// closeGrace bounds how long answers that are decided may take to leave.
+const closeGrace = 2 * time.Second
+
+func (a *App) closeHub() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	if err := a.hub.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// closeEngine closes an engine that was never stopped.
+func (a *App) closeEngine() error {
+	if a.engine.Relay().Status().Stopping {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	return a.engine.Stop(ctx)
+}
+
+// closeUnstarted closes sources that were opened and never ran.
+func (a *App) closeUnstarted(next map[string]*running) error {
+	var errs []error
+	for _, r := range next {
+		if r.done == nil {
+			errs = append(errs, r.source.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cleanup is a stack of what must be given back, the last first.
+type cleanup struct{ steps []func() error }
+
+func (c *cleanup) add(step func() error) { c.steps = append(c.steps, step) }
+
+func (c *cleanup) run() error {
+	var errs []error
+	for i := len(c.steps) - 1; i >= 0; i-- {
+		errs = append(errs, c.steps[i]())
+	}
+	c.steps = nil
+	return errors.Join(errs...)
+}
+
+// ConfigError is a configuration that can't be run.
+type ConfigError struct{ Report *config.Report }
+
+// Error is the first problem and how many more there are.
+func (e *ConfigError) Error() string { return e.Report.Err().Error() }

@@ -1,0 +1,285 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/deadletter"
+	"github.com/pawlhq/pawl/internal/deliver"
+	"github.com/pawlhq/pawl/internal/relay"
+)
+
+// EngineOptions are what an Engine works with.
+type EngineOptions struct {
+	// Registry holds the kinds.
+	Registry *connector.Registry
+	// Events takes what happens.
+	Events event.Sink
+	// Log is never nil.
+	Log *slog.Logger
+	// Stderr gets a line for each dead letter where the configuration says
+	// nothing of dead letters.
+	Stderr io.Writer
+	// Trace follows messages; nil is free.
+	Trace *Tracing
+	// Wrap replaces a destination's connector, for faults on purpose; nil
+	// leaves each as it is.
+	Wrap func(name string, d connector.Destination) connector.Destination
+}
+
+// Engine delivers: fleet, relay and dead letters of one configuration after
+// another.
+type Engine struct {
+	opts    EngineOptions
+	fleet   *deliver.Fleet
+	relay   *relay.Relay
+	letters *deadletter.Store
+
+	mu     sync.Mutex // guards what follows, and orders Apply
+	config *config.Config
+	set    *deliver.Set
+	open   map[string]opened // destinations by name
+	writer *deadletter.Writer
+}
+
+// opened is a destination's connector with what it was opened for.
+type opened struct {
+	kind     string
+	settings connector.Settings
+	env      connector.Env
+	dest     connector.Destination
+}
+
+// NewEngine opens the dead letters in the state folder and applies the
+// configuration.
+func NewEngine(c *config.Config, o EngineOptions) (*Engine, error) {
+	letters, err := deadletter.Open(c.DeadLetter.Path, deadletter.Options{Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{opts: o, letters: letters, open: map[string]opened{}}
+	fleet := deliver.Options{Events: o.Events, Log: o.Log}
+	if o.Trace != nil {
+		fleet.Trace = o.Trace
+	}
+	e.fleet = deliver.NewFleet(fleet)
+	ro := relay.Options{Name: c.Relay, Fleet: e.fleet, Letters: e.write, Events: o.Events, Log: o.Log}
+	if o.Trace != nil {
+		ro.Trace = o.Trace.Message
+	}
+	e.relay = relay.New(ro)
+	if _, err := e.Apply(c); err != nil {
+		return nil, errors.Join(err, letters.Close())
+	}
+	return e, nil
+}
+
+// Relay returns the relay.
+func (e *Engine) Relay() *relay.Relay { return e.relay }
+
+// Fleet returns the lanes and endpoints.
+func (e *Engine) Fleet() *deliver.Fleet { return e.fleet }
+
+// Letters returns the store of dead letters in the state folder. Where the
+// configuration sends dead letters elsewhere it holds only older ones.
+func (e *Engine) Letters() *deadletter.Store { return e.letters }
+
+// Config returns the configuration in force.
+func (e *Engine) Config() *config.Config {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.config
+}
+
+// Destination returns a destination of the configuration in force.
+func (e *Engine) Destination(name string) (*deliver.Destination, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.set.Destination(name)
+}
+
+// Apply puts a configuration in force and returns its number. On an error
+// nothing has changed. The relay's name, its state folder and the folder of
+// its dead letters can't change while it runs.
+func (e *Engine) Apply(c *config.Config) (generation int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.unchangeable(c); err != nil {
+		return 0, err
+	}
+	fresh := map[string]opened{}
+	defer func() {
+		if err != nil { // close what was opened for nothing
+			for name, o := range fresh {
+				if e.open[name].dest != o.dest {
+					err = errors.Join(err, o.dest.Close())
+				}
+			}
+		}
+	}()
+	specs := make([]deliver.Spec, 0, len(c.Destinations))
+	for i := range c.Destinations {
+		d := &c.Destinations[i]
+		o, err := e.openDestination(c, d)
+		if err != nil {
+			return 0, fmt.Errorf("destination %s: %w", d.Name, err)
+		}
+		fresh[d.Name] = o
+		spec, err := specOf(d, o.dest)
+		if err != nil {
+			return 0, fmt.Errorf("destination %s: %w", d.Name, err)
+		}
+		specs = append(specs, spec)
+	}
+	// Compile everything against a set of its own first: only then is it put in
+	// force.
+	set, err := e.fleet.Link(specs)
+	if err != nil {
+		return 0, err
+	}
+	bySource, err := routes(c, set, e.opts.Events)
+	if err != nil {
+		return 0, err
+	}
+	if err := e.relay.MaySwap(); err != nil {
+		return 0, err
+	}
+	e.fleet.Install(set)
+	generation, err = e.relay.Swap(relay.Config{Routes: bySource, Destinations: set, Sources: e.sourceSpecs(c)})
+	if err != nil {
+		return 0, err
+	}
+	e.config, e.set, e.open = c, set, fresh
+	e.writer = e.newWriter(c, set)
+	return generation, nil
+}
+
+// unchangeable refuses what only a restart can change.
+func (e *Engine) unchangeable(c *config.Config) error {
+	old := e.config
+	switch {
+	case old == nil:
+		return nil
+	case c.Relay != old.Relay:
+		return fmt.Errorf("relay: the name can't change from %q to %q while it runs; restart pawl", old.Relay, c.Relay)
+	case c.State != old.State:
+		return fmt.Errorf("state: the folder can't change from %s to %s while it runs; restart pawl", old.State, c.State)
+	case c.DeadLetter.Path != old.DeadLetter.Path:
+		return fmt.Errorf("dead_letter: the folder can't change from %s to %s while it runs; restart pawl", old.DeadLetter.Path, c.DeadLetter.Path)
+	}
+	return nil
+}
+
+// openDestination opens the destination's connector, or returns the one that
+// is open where nothing about it has changed: its connections stay warm.
+func (e *Engine) openDestination(c *config.Config, d *config.Destination) (opened, error) {
+	kind, ok := e.opts.Registry.Destination(d.Type)
+	if !ok {
+		return opened{}, fmt.Errorf("type %q is not known", d.Type)
+	}
+	env := connector.Env{
+		Name: d.Name, Relay: c.Relay, State: c.State, Compile: compileExpr,
+		KeepAnswers:       d.Delivery.Success != "",
+		IdempotencyHeader: d.Delivery.IdempotencyHeader,
+		ForwardHeaders:    d.Delivery.ForwardHeaders,
+	}
+	if old, ok := e.open[d.Name]; ok && old.kind == d.Type && sameEnv(old.env, env) && reflect.DeepEqual(old.settings, d.Settings) {
+		return old, nil
+	}
+	o := opened{kind: d.Type, settings: d.Settings, env: env}
+	env.Events, env.Log = e.opts.Events, e.opts.Log.With("destination", d.Name)
+	dest, err := kind.Open(d.Settings, env)
+	if err != nil {
+		return opened{}, err
+	}
+	if e.opts.Wrap != nil {
+		dest = e.opts.Wrap(d.Name, dest)
+	}
+	o.dest = dest
+	return o, nil
+}
+
+// sameEnv compares what an Env says apart from its functions, which are always
+// the same.
+func sameEnv(a, b connector.Env) bool {
+	a.Compile, b.Compile = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+func specOf(d *config.Destination, dest connector.Destination) (deliver.Spec, error) {
+	v := &d.Delivery
+	s := deliver.Spec{
+		Name: d.Name, Connector: dest, Retry: v.Retry, Timeout: v.Timeout, Deadline: v.Deadline, TTL: v.TTL,
+		Fallback: d.Fallback, Workers: v.Workers, MaxPending: v.MaxPending, Breaker: v.Breaker, DeliveredOn: v.DeliveredOn,
+	}
+	if v.WhenOpen == config.WhenOpenFail {
+		s.WhenOpen = deliver.FailWhenOpen
+	}
+	var err error
+	if s.Success, err = success(v.Success); err != nil {
+		return s, err
+	}
+	chain, err := steps(v.Transforms)
+	if err != nil {
+		return s, err
+	}
+	if len(chain) > 0 {
+		s.Transform = chain.Apply
+	}
+	return s, nil
+}
+
+func (e *Engine) sourceSpecs(c *config.Config) []relay.SourceSpec {
+	specs := make([]relay.SourceSpec, 0, len(c.Sources))
+	for i := range c.Sources {
+		s := &c.Sources[i]
+		spec := relay.SourceSpec{Name: s.Name, MaxInFlight: int64(s.MaxInFlight), MaxInFlightBytes: s.MaxInFlightBytes}
+		if kind, ok := e.opts.Registry.Source(s.Type); ok && kind.Pauses {
+			spec.Push = relay.Pause
+		}
+		if s.Unrouted == config.UnroutedDeadLetter {
+			spec.Unrouted = relay.DeadLetterUnrouted
+		}
+		specs = append(specs, spec)
+	}
+	return specs
+}
+
+// write keeps a dead letter in the write chain in force.
+func (e *Engine) write(ctx context.Context, l *message.DeadLetter) error {
+	e.mu.Lock()
+	w := e.writer
+	e.mu.Unlock()
+	return w.Write(ctx, l)
+}
+
+// Stop ends the relay as relay.Stop does and closes everything.
+func (e *Engine) Stop(ctx context.Context) error {
+	err := e.relay.Stop(ctx)
+	e.fleet.Close()
+	return errors.Join(err, e.letters.Close())
+}
+
+// Send brings one message to a destination over its whole path, waiting for a
+// place.
+func (e *Engine) Send(ctx context.Context, name string, m *message.Message) (deliver.Result, error) {
+	d, ok := e.Destination(name)
+	if !ok {
+		return deliver.Result{}, fmt.Errorf("no destination %q is configured", name)
+	}
+	place, err := d.EnterWait(ctx)
+	if err != nil {
+		return deliver.Result{}, err
+	}
+	return d.Deliver(ctx, deliver.Request{Message: m, Place: place, Since: time.Now()}), nil
+}

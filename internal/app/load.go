@@ -1,0 +1,24 @@
+package app
+
+import (
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/transform/jq"
+	"github.com/pawlhq/pawl/internal/transform/schema"
+)
+
+// Load reads and checks a configuration with everything that this binary can
+// check: expressions and schemas are compiled too.
+func Load(paths []string, kinds *connector.Registry) (*config.Config, *config.Report) {
+	return config.Load(paths, config.Options{
+		Registry: kinds,
+		CheckExpr: func(src string) error {
+			_, err := jq.Compile(src)
+			return err
+		},
+		CheckSchema: func(file string) error {
+			_, err := schema.Load(file)
+			return err
+		},
+	})
+}

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/telemetry"
+)
+
+// Reload loads the configuration anew and swaps it in: messages in flight keep
+// the one they began with. It returns the configuration's number. An error says
+// everything that is wrong, and then nothing has changed. One reload runs at a
+// time.
+func (a *App) Reload(ctx context.Context) (generation int, err error) {
+	a.reload.Lock()
+	defer a.reload.Unlock()
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	defer func() {
+		e := event.Event{Kind: event.Reloaded, At: time.Now(), Number: generation}
+		if err != nil {
+			e.Error = err.Error()
+			a.log.Error("the configuration was not reloaded; the old one goes on", "error", err)
+		} else {
+			a.log.Info("the configuration was reloaded", "generation", generation)
+		}
+		a.events(e)
+	}()
+	c, report := a.opts.Load()
+	if report.Errors() > 0 {
+		var text strings.Builder
+		if err := report.Write(&text, config.Plain); err != nil {
+			return 0, err
+		}
+		return 0, fmt.Errorf("the configuration has errors:\n%s", strings.TrimSpace(text.String()))
+	}
+	return a.apply(c)
+}
+
+// Files returns the files of the configuration in force.
+func (a *App) Files() []string { return a.engine.Config().Files }
+
+// apply swaps a checked configuration in.
+func (a *App) apply(c *config.Config) (int, error) {
+	old := a.engine.Config()
+	a.redact.use(c.Secrets)
+	next, err := a.sources.prepare(c)
+	if err != nil {
+		return 0, err
+	}
+	unmount, err := a.mountAdmin(c)
+	if err != nil {
+		return 0, a.takeBack(next, nil, err)
+	}
+	a.metrics.SetTopology(topology(c, old))
+	generation, err := a.engine.Apply(c)
+	if err != nil {
+		a.metrics.SetTopology(topology(old, nil))
+		return 0, a.takeBack(next, unmount, err)
+	}
+	if err := a.sources.swap(next); err != nil {
+		return generation, err
+	}
+	for _, un := range a.unmount {
+		un()
+	}
+	a.unmount = unmount
+	a.level.Set(c.Log.Level)
+	return generation, nil
+}
+
+// takeBack closes what was opened for a configuration that was refused.
+func (a *App) takeBack(next map[string]*running, unmount []func(), err error) error {
+	for _, un := range unmount {
+		un()
+	}
+	if closing := a.sources.discard(next); closing != nil {
+		a.log.Warn("closing what a refused configuration opened", "error", closing)
+	}
+	return err
+}
+
+// redactor hides the secrets of every configuration that was in force.
+type redactor struct {
+	all atomic.Pointer[[]*config.Redactor]
+}
+
+// use adds the secrets of one more configuration. Older ones stay: their
+// messages may still be in flight.
+func (r *redactor) use(c *config.Redactor) {
+	list := []*config.Redactor{c}
+	if old := r.all.Load(); old != nil {
+		list = append(list, (*old)[:min(len(*old), maxRedactors)]...)
+	}
+	r.all.Store(&list)
+}
+
+// maxRedactors bounds how many older configurations' secrets are remembered:
+// more than can drain at once.
+const maxRedactors = 8
+
+// Redact returns the text without secrets.
+func (r *redactor) Redact(s string) string {
+	if list := r.all.Load(); list != nil {
+		for _, c := range *list {
+			s = c.Redact(s)
+		}
+	}
+	return s
+}
+
+// logFormat picks text on a terminal and JSON elsewhere where nothing is said.
+func logFormat(f config.LogFormat, out io.Writer) telemetry.LogFormat {
+	switch f {
+	case config.LogText:
+		return telemetry.LogText
+	case config.LogJSON:
+		return telemetry.LogJSON
+	case config.LogAuto:
+	}
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return telemetry.LogText
+	}
+	return telemetry.LogJSON
+}

@@ -1,0 +1,151 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/event"
+)
+
+// sources are the ways in that run now.
+type sources struct {
+	app     *App
+	running map[string]*running
+}
+
+// running is one open source.
+type running struct {
+	kind     string
+	settings connector.Settings
+	source   connector.Source
+	stop     context.CancelFunc
+	done     chan struct{}
+}
+
+// prepare opens the sources of a configuration that are new or changed. Those
+// that stay as they are are in the result too. On an error what was opened is
+// closed again and the running ones go on untouched: a listener that both have
+// is shared.
+func (s *sources) prepare(c *config.Config) (map[string]*running, error) {
+	next := map[string]*running{}
+	var errs []error
+	for i := range c.Sources {
+		spec := &c.Sources[i]
+		if old, ok := s.running[spec.Name]; ok && old.kind == spec.Type && reflect.DeepEqual(old.settings, spec.Settings) {
+			next[spec.Name] = old
+			continue
+		}
+		r, err := s.open(c, spec)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("source %s: %w", spec.Name, err))
+			continue
+		}
+		next[spec.Name] = r
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, s.discard(next))
+	}
+	return next, nil
+}
+
+// discard closes what prepare opened for nothing.
+func (s *sources) discard(next map[string]*running) error {
+	var errs []error
+	for name, r := range next {
+		if s.running[name] != r {
+			errs = append(errs, r.source.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *sources) open(c *config.Config, spec *config.Source) (*running, error) {
+	kind, ok := s.app.opts.Registry.Source(spec.Type)
+	if !ok {
+		return nil, fmt.Errorf("type %q is not known", spec.Type)
+	}
+	source, err := kind.Open(spec.Settings, connector.Env{
+		Name: spec.Name, Relay: c.Relay, State: c.State, Compile: compileExpr,
+		Listeners: s.app.hub, Events: s.app.events, Log: s.app.log.With("source", spec.Name),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &running{kind: spec.Type, settings: spec.Settings, source: source}, nil
+}
+
+// swap starts the sources of next that do not run yet and stops those that run
+// and are not in it, after the new ones took over.
+func (s *sources) swap(next map[string]*running) error {
+	for name, r := range next {
+		if s.running[name] == r {
+			continue
+		}
+		h, err := s.app.engine.Relay().Handler(name)
+		if err != nil {
+			return err // the relay was told of every source of the configuration
+		}
+		s.start(name, r, h)
+	}
+	old := s.running
+	s.running = next
+	for name, r := range old {
+		if next[name] != r {
+			r.stop()
+			go s.retire(name, r) // its messages may take their time
+		}
+	}
+	return nil
+}
+
+func (s *sources) start(name string, r *running, h connector.Handler) {
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop, r.done = stop, make(chan struct{})
+	go func() {
+		defer close(r.done)
+		err := r.source.Run(ctx, h)
+		if err != nil && ctx.Err() == nil {
+			s.app.log.Error("a source gave up for good", "source", name, "error", err)
+			s.app.events(event.Event{Kind: event.SourceDown, At: time.Now(), Source: name, Error: err.Error()})
+		}
+	}()
+}
+
+// retire closes a source that was stopped, once it has.
+func (s *sources) retire(name string, r *running) {
+	<-r.done
+	if err := r.source.Close(); err != nil {
+		s.app.log.Warn("closing a source", "source", name, "error", err)
+	}
+}
+
+// stop makes every source take no more.
+func (s *sources) stop() {
+	for _, r := range s.running {
+		r.stop()
+	}
+}
+
+// wait returns when every source has ended, or closes those that have not when
+// ctx ends.
+func (s *sources) wait(ctx context.Context) {
+	var all sync.WaitGroup
+	for name, r := range s.running {
+		all.Go(func() {
+			select {
+			case <-r.done:
+			case <-ctx.Done():
+			}
+			if err := r.source.Close(); err != nil {
+				s.app.log.Warn("closing a source", "source", name, "error", err)
+			}
+		})
+	}
+	all.Wait()
+}

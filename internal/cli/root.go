@@ -1,0 +1,224 @@
+// Package cli is the command line: one file a command, and what they share.
+//
+// Exit codes: 0 done, 1 the answer is no, 2 usage or configuration.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/pawlhq/pawl/internal/app"
+	"github.com/pawlhq/pawl/internal/builtin"
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/control"
+)
+
+// The exit codes.
+const (
+	exitDone  = 0
+	exitNo    = 1 // the answer is no: not delivered, errors found, nothing there
+	exitUsage = 2 // usage or configuration
+)
+
+// errNo ends a command with exitNo; its reason has been printed.
+var errNo = errors.New("the answer is no")
+
+// usageError is a command that was called wrongly.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// shell is what a command works with.
+type shell struct {
+	in       io.Reader
+	out, err io.Writer
+	kinds    *connector.Registry
+	paths    []string // -c
+	state    string   // --state
+	json     bool     // --json
+}
+
+// Main runs the command line and returns the exit code. The first interrupt
+// ends a command in order, the second at once.
+func Main(args []string, in io.Reader, out, errOut io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal has its usual effect
+	sh := &shell{in: in, out: out, err: errOut, kinds: builtin.Connectors()}
+	root := newRoot(sh)
+	root.SetArgs(args)
+	return sh.exitCode(root.ExecuteContext(ctx))
+}
+
+// newRoot builds the tree of commands.
+func newRoot(sh *shell) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "pawl",
+		Short: "Deliver what must be delivered when the other side is flaky",
+		Long: `pawl takes messages in, sends them through routes and delivers them to
+destinations with retries, circuit breakers, fallbacks and dead letters.
+Nothing is dropped without a trace.`,
+		Example: `  pawl lint                          # is pawl.yaml right?
+  pawl try --data '{"type":"order"}' # where would this message go?
+  pawl run                           # run it
+  pawl status                        # how is it doing?
+  pawl dlq replay --all              # bring back what could not be delivered`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+	}
+	root.SetIn(sh.in)
+	root.SetOut(sh.out)
+	root.SetErr(sh.err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	flags := root.PersistentFlags()
+	flags.StringArrayVarP(&sh.paths, "config", "c", nil, "configuration `FILE` or folder; may be repeated (default ./pawl.yaml)")
+	flags.StringVar(&sh.state, "state", "", "state `FOLDER` of the pawl to talk to (default: as the configuration says)")
+	flags.BoolVar(&sh.json, "json", false, "print results as JSON")
+	root.AddCommand(
+		runCommand(sh), lintCommand(sh), tryCommand(sh), explainCommand(sh), sendCommand(sh),
+		tailCommand(sh), statusCommand(sh), reloadCommand(sh), pauseCommand(sh), resumeCommand(sh),
+		dlqCommand(sh), schemaCommand(sh), versionCommand(sh),
+	)
+	for _, c := range root.Commands() {
+		strict(c)
+	}
+	return root
+}
+
+// strict makes a wrong number of arguments a usage error like a wrong flag.
+func strict(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+// exitCode prints an error that nobody has printed and returns its code.
+func (sh *shell) exitCode(err error) int {
+	var usage usageError
+	var bad *app.ConfigError
+	var locked *app.LockedError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errNo):
+		return exitNo
+	case errors.As(err, &bad):
+		if werr := bad.Report.Write(sh.err, sh.style()); werr != nil {
+			fmt.Fprintln(sh.err, "pawl:", err)
+		}
+		return exitUsage
+	case errors.As(err, &usage), errors.As(err, &locked):
+		fmt.Fprintln(sh.err, "pawl:", err)
+		return exitUsage
+	}
+	fmt.Fprintln(sh.err, "pawl:", err)
+	if errors.Is(err, errSetup) {
+		return exitUsage
+	}
+	return exitNo
+}
+
+// errSetup marks a start that failed before anything ran: a taken port, a state
+// folder that can't be written.
+var errSetup = errors.New("pawl could not start")
+
+// load reads the configuration; one with errors is an *app.ConfigError.
+func (sh *shell) load() (*config.Config, error) {
+	c, report := app.Load(sh.paths, sh.kinds)
+	if report.Errors() > 0 {
+		return nil, &app.ConfigError{Report: report}
+	}
+	return c, nil
+}
+
+// client returns a client of the pawl that runs on the configuration's state
+// folder. A configuration that has become wrong is no hindrance: only the
+// folder is read from it.
+func (sh *shell) client() (*control.Client, error) {
+	folder, err := sh.stateFolder()
+	if err != nil {
+		return nil, err
+	}
+	return control.NewClient(folder + string(os.PathSeparator) + control.SocketName), nil
+}
+
+func (sh *shell) stateFolder() (string, error) {
+	if sh.state != "" {
+		return sh.state, nil
+	}
+	folder, err := config.FindState(sh.paths)
+	if err != nil {
+		return "", usagef("%w; name the folder with --state or the file with -c", err)
+	}
+	return folder, nil
+}
+
+// terminal says whether results go to a person.
+func (sh *shell) terminal() bool { return isTerminal(sh.out) }
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// colour says whether colours may be used on w.
+func colour(w io.Writer) bool {
+	_, no := os.LookupEnv("NO_COLOR")
+	return !no && os.Getenv("TERM") != "dumb" && isTerminal(w)
+}
+
+func (sh *shell) style() config.Style {
+	if colour(sh.err) {
+		return config.Coloured
+	}
+	return config.Plain
+}
+
+// release is the version of a released binary; the build sets it.
+var release = ""
+
+// version returns the version of this binary.
+func version() string {
+	if release != "" {
+		return release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return info.Main.Version
+}
+
+// revision returns the commit that this binary was built from; "" where the
+// build did not note it.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}

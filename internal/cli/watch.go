@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/pawlhq/pawl/internal/app"
+)
+
+const (
+	// settleTime is how long files must be quiet before a reload: editors write
+	// in several steps.
+	settleTime = 200 * time.Millisecond
+	// pollTime is how often files are looked at where the system tells nothing
+	// (network file systems, exhausted watches).
+	pollTime = 5 * time.Second
+)
+
+// watchFiles calls reload when a file of the configuration has changed.
+func watchFiles(ctx context.Context, a *app.App, errOut io.Writer, reload func()) {
+	var told <-chan fsnotify.Event
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		fmt.Fprintf(errOut, "pawl: --watch: %v; looking every %s instead\n", err, pollTime)
+	} else {
+		defer w.Close()
+		told = w.Events
+	}
+	seen := ""
+	look := func() {
+		files := a.Files()
+		for _, f := range files {
+			if w != nil {
+				_ = w.Add(filepath.Dir(f)) // what can't be watched is polled
+			}
+		}
+		now := stamp(files)
+		if seen != "" && now != seen {
+			reload()
+			now = stamp(a.Files())
+		}
+		seen = now
+	}
+	look()
+	tick := time.NewTicker(pollTime)
+	defer tick.Stop()
+	quiet := time.NewTimer(time.Hour)
+	quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-told:
+			if !ok {
+				told = nil
+				continue
+			}
+			quiet.Reset(settleTime)
+		case <-quiet.C:
+			look()
+		case <-tick.C:
+			look()
+		}
+	}
+}
+
+// stamp sums up the files' sizes and times of change.
+func stamp(files []string) string {
+	s := ""
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			s += fmt.Sprintf("%s %d %d\n", f, info.Size(), info.ModTime().UnixNano())
+		} else {
+			s += f + " gone\n"
+		}
+	}
+	return s
+}

@@ -1,0 +1,277 @@
+// Package explain says what would happen to a message at a destination: the
+// schedule of its attempts, which list decides about a failure, and the path to
+// the dead letters. It asks the code that the engine asks (core/retry,
+// core/backoff), so that the policy on paper is the policy in force.
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/retry"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// Explanation is what would happen at one destination.
+type Explanation struct {
+	Destination string `json:"destination"`
+	Type        string `json:"type"`
+	// Failure is what was asked about, and what decides; nil where nothing was.
+	Failure *Failure `json:"failure,omitzero"`
+	// Attempts is the schedule as long as the failure goes on.
+	Attempts []Attempt `json:"attempts"`
+	// Reason is why the destination is left after the last attempt.
+	Reason string `json:"reason"`
+	// GivenUpAfter bounds the time from the first attempt to the hop, where
+	// each attempt fails at once (Earliest) or takes its whole timeout (Latest).
+	GivenUpAfter Window `json:"given_up_after"`
+	// Path is where the message goes from here: the fallbacks in order, and
+	// "dead letters".
+	Path []string `json:"path"`
+	// Settings are the numbers that decide, and the level each comes from.
+	Settings []Setting `json:"settings"`
+}
+
+// Attempt is one try of the schedule.
+type Attempt struct {
+	Number int `json:"attempt"`
+	// Wait is how long the one before has failed when this one begins.
+	Wait Window `json:"wait"`
+	// Since is the time from the beginning of the first attempt, where each
+	// fails at once.
+	Since Window `json:"since_first"`
+}
+
+// Window is a time that jitter moves.
+type Window struct {
+	Earliest setting.Duration `json:"earliest"`
+	Latest   setting.Duration `json:"latest"`
+}
+
+func (w Window) add(o Window) Window {
+	return Window{w.Earliest + o.Earliest, w.Latest + o.Latest}
+}
+
+// Failure is what a failure means here.
+type Failure struct {
+	Tags    failure.Tags `json:"tags"`
+	Class   string       `json:"class"`
+	Retried bool         `json:"retried"`
+	// Because says which list or class decides, and by which tag.
+	Because string `json:"because"`
+	// Breaker says what it means to the circuit breaker.
+	Breaker string `json:"breaker"`
+	// Hold is how long the endpoint is left alone by every message.
+	Hold setting.Duration `json:"hold,omitzero"`
+	// Delivered says that delivered_on makes a success of it.
+	Delivered bool `json:"delivered,omitzero"`
+}
+
+// Setting is one number and where it comes from.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+}
+
+// Destination explains the destination with the name. f is the failure that
+// every attempt is to end with; nil is a transient one without a Retry-After.
+func Destination(c *config.Config, name string, f *failure.Error) (Explanation, error) {
+	d, ok := c.Destination(name)
+	if !ok {
+		return Explanation{}, fmt.Errorf("no destination %q is configured", name)
+	}
+	e := Explanation{Destination: name, Type: d.Type, Path: path(c, d), Settings: settings(d)}
+	if f != nil {
+		e.Failure = judge(d, f)
+	} else {
+		f = &failure.Error{Class: failure.Transient, Tags: failure.Tags{}}
+	}
+	e.schedule(d, f)
+	return e, nil
+}
+
+func judge(d *config.Destination, f *failure.Error) *Failure {
+	p := d.Delivery.Retry
+	why := p.Retryable(f)
+	return &Failure{
+		Tags: f.Tags, Class: f.Class.String(), Retried: why.Retried(), Because: why.String(),
+		Breaker:   breakerWords(d, f),
+		Hold:      setting.Duration(p.Decide(f, 1, 0).Hold),
+		Delivered: f.Tags.Highest(d.Delivery.DeliveredOn) > 0,
+	}
+}
+
+func breakerWords(d *config.Destination, f *failure.Error) string {
+	if d.Delivery.Breaker == nil {
+		return "off"
+	}
+	switch f.Verdict {
+	case failure.Sick:
+		return "counts as a failure"
+	case failure.Suspect:
+		return "counts as a failure if the endpoint answered well within the window"
+	case failure.Neutral:
+		return "says nothing"
+	case failure.Alive:
+		return "says that the endpoint is alive"
+	}
+	return f.Verdict.String()
+}
+
+// schedule fills in the attempts as the engine would make them.
+func (e *Explanation) schedule(d *config.Destination, f *failure.Error) {
+	v := &d.Delivery
+	e.Attempts = []Attempt{{Number: 1}}
+	slow := setting.Duration(v.Timeout) // of the first attempt
+	if f.Tags.Highest(v.DeliveredOn) > 0 {
+		e.Reason, e.Path = "delivered (delivered_on)", nil
+		return
+	}
+	var since Window
+	for n := 1; ; n++ {
+		lo, hi := v.Retry.Decide(f, n, 0), v.Retry.Decide(f, n, almostOne)
+		if lo.Verdict != retry.Again {
+			e.Reason = lo.Verdict.String()
+			break
+		}
+		wait := Window{setting.Duration(lo.Wait), setting.Duration(hi.Wait)}
+		next := since.add(wait)
+		if v.Deadline > 0 && next.Earliest.D() > v.Deadline {
+			e.Reason = "deadline"
+			break
+		}
+		since = next
+		slow += wait.Latest + setting.Duration(v.Timeout)
+		e.Attempts = append(e.Attempts, Attempt{Number: n + 1, Wait: wait, Since: since})
+	}
+	e.GivenUpAfter = Window{since.Earliest, slow}
+	if limit := setting.Duration(v.Deadline + v.Timeout); v.Deadline > 0 && slow > limit {
+		e.GivenUpAfter.Latest = limit
+	}
+}
+
+// almostOne is the largest random number that a jitter is given.
+const almostOne = 1 - 1e-9
+
+// path lists where a message goes when the destination is left: its fallbacks
+// depth first, each once, as deliver does, then the dead letters.
+func path(c *config.Config, d *config.Destination) []string {
+	seen := map[string]bool{d.Name: true}
+	var list []string
+	var walk func(d *config.Destination)
+	walk = func(d *config.Destination) {
+		for _, name := range d.Fallback {
+			next, ok := c.Destination(name)
+			if !ok || seen[name] {
+				continue
+			}
+			seen[name] = true
+			list = append(list, name)
+			walk(next)
+		}
+	}
+	walk(d)
+	last := "dead letters"
+	if c.DeadLetter.Type == config.DeadLetterDestination {
+		last += " (" + c.DeadLetter.Destination + ")"
+	} else {
+		last += " (" + c.DeadLetter.Path + ")"
+	}
+	return append(list, last)
+}
+
+func settings(d *config.Destination) []Setting {
+	v := &d.Delivery
+	of := func(name, value string) Setting { return Setting{name, value, v.From[name]} }
+	list := []Setting{
+		{"retry.attempts", strconv.Itoa(v.Retry.Attempts), v.Retry.From["attempts"]},
+		{"retry.backoff", setting.Duration(v.Retry.Schedule.Initial).String(), v.Retry.From["backoff"]},
+		{"retry.max_backoff", setting.Duration(v.Retry.Schedule.Max).String(), v.Retry.From["max_backoff"]},
+		{"retry.jitter", string(v.Retry.Schedule.Jitter), v.Retry.From["jitter"]},
+		{"retry.retry_on", "[" + v.Retry.RetryOn.String() + "]", v.Retry.From["retry_on"]},
+		{"retry.never_on", "[" + v.Retry.NeverOn.String() + "]", v.Retry.From["never_on"]},
+		{"retry.max_retry_after", setting.Duration(v.Retry.MaxRetryAfter).String(), v.Retry.From["max_retry_after"]},
+		of("timeout", setting.Duration(v.Timeout).String()),
+		of("deadline", orNone(v.Deadline)),
+		of("ttl", orNone(v.TTL)),
+		of("workers", strconv.Itoa(v.Workers)),
+		of("max_pending", strconv.Itoa(v.MaxPending)),
+		of("when_open", string(v.WhenOpen)),
+	}
+	if b := v.Breaker; b == nil {
+		list = append(list, of("circuit_breaker", "off"))
+	} else {
+		list = append(list, of("circuit_breaker", fmt.Sprintf("opens at %g of %d messages within %s, for %s up to %s, %d trials",
+			b.FailureRatio, b.MinRequests, setting.Duration(b.Window), setting.Duration(b.OpenFor), setting.Duration(b.MaxOpenFor), b.HalfOpenMax)))
+	}
+	return list
+}
+
+func orNone(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return setting.Duration(d).String()
+}
+
+// ParseFailure reads a failure as people write it: a status (503), or tags
+// (connect, dns, tls, timeout, grpc:UNAVAILABLE) with commas between, and
+// retry-after=SECONDS or a duration.
+func ParseFailure(s string) (*failure.Error, error) {
+	var tags failure.Tags
+	var after time.Duration
+	for word := range strings.SplitSeq(s, ",") {
+		word = strings.TrimSpace(word)
+		if text, ok := strings.CutPrefix(word, "retry-after="); ok {
+			d, err := retryAfter(text)
+			if err != nil {
+				return nil, err
+			}
+			after = d
+			continue
+		}
+		t := failure.Tag(word)
+		if !t.Valid() {
+			return nil, fmt.Errorf("bad failure %q: %q is no tag; write a status such as 503, or one of connect, dns, tls, timeout, and retry-after=30", s, word)
+		}
+		tags = append(tags, t)
+	}
+	if len(tags) == 0 {
+		return nil, fmt.Errorf("bad failure %q: it names no status or tag; write it like 503,retry-after=120", s)
+	}
+	return failureOf(tags, after), nil
+}
+
+func retryAfter(text string) (time.Duration, error) {
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(n) * time.Second, nil
+	}
+	d, err := setting.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("bad retry-after %q: write seconds or a duration such as 2m", text)
+	}
+	return d.D(), nil
+}
+
+// failureOf makes the failure that an adapter would make of the tags.
+func failureOf(tags failure.Tags, after time.Duration) *failure.Error {
+	if code, err := strconv.Atoi(string(tags[0])); err == nil && len(tags) == 1 && code >= http.StatusMultipleChoices {
+		return failure.FromStatus(code, after)
+	}
+	f := &failure.Error{Tags: tags, RetryAfter: after, Message: tags.String()}
+	switch {
+	case tags.Has(failure.TLS):
+		f.Class, f.Verdict = failure.Permanent, failure.Suspect
+	case tags.Has(failure.DNS) && !tags.Has(failure.Connect):
+		f.Tags = append(failure.Tags{failure.Connect}, tags...)
+	case tags.Has(failure.Status4xx), tags.Has(failure.Status3xx):
+		f.Class, f.Verdict = failure.Permanent, failure.Alive
+	}
+	return f
+}
