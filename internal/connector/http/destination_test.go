@@ -1,0 +1,652 @@
+// These tests catch a destination that sends a message changed, without its
+// key or twice; a value of a message that reaches the host, leaves its path or
+// splits a header; a secret in an error; a signature that its receiver would
+// refuse; an answer that is taken for what it is not.
+package http
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	nethttp "net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/connector/connectortest"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/setting"
+	"github.com/pawlhq/pawl/internal/testbed"
+)
+
+// endpoint is a server on an in-memory network that plays a script.
+type endpoint struct {
+	script connectortest.Script
+	mu     sync.Mutex
+	seen   []connectortest.Request
+	last   *nethttp.Request // without its body
+}
+
+func (e *endpoint) Requests() []connectortest.Request {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.seen)
+}
+
+// request returns the newest request.
+func (e *endpoint) request(t *testing.T) *nethttp.Request {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last == nil {
+		t.Fatal("nothing arrived")
+	}
+	return e.last
+}
+
+func (e *endpoint) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	e.mu.Lock()
+	step := e.script.At(len(e.seen))
+	e.seen = append(e.seen, connectortest.Request{Key: r.Header.Get("Idempotency-Key"), Body: body})
+	e.last = r
+	e.mu.Unlock()
+	switch step.Do {
+	case connectortest.Accept:
+		w.Header().Set("X-Answer", "yes")
+		_, _ = io.WriteString(w, "taken")
+	case connectortest.Slow:
+		time.Sleep(500 * time.Millisecond)
+	case connectortest.Hang:
+		<-r.Context().Done()
+	case connectortest.Reset:
+		c, _, _ := nethttp.NewResponseController(w).Hijack()
+		c.(*testbed.Conn).Reset()
+	case connectortest.Fail:
+		e.fail(w, step.Fail)
+	}
+}
+
+func (e *endpoint) fail(w nethttp.ResponseWriter, name string) {
+	status := 0
+	if _, err := fmt.Sscanf(name, "%d", &status); err == nil {
+		if strings.HasSuffix(name, "wait") {
+			w.Header().Set("Retry-After", "7")
+		}
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(status)
+		return
+	}
+	c, _, _ := nethttp.NewResponseController(w).Hijack()
+	_, _ = io.WriteString(c, "SMTP ready\r\n\r\n")
+	_ = c.Close()
+}
+
+// serve starts the endpoint at host:port, with TLS where conf is not nil.
+func serve(t *testing.T, n *testbed.Network, e *endpoint, hostport string, conf *tls.Config) {
+	t.Helper()
+	l, err := n.Listen("tcp", hostport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &nethttp.Server{Handler: e, TLSConfig: conf, ErrorLog: log.New(io.Discard, "", 0)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if conf == nil {
+			_ = s.Serve(l)
+		} else {
+			_ = s.ServeTLS(l, "", "")
+		}
+	}()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-done
+		synctest.Wait()
+	})
+}
+
+// transport is a way for a request to travel.
+type transport struct {
+	name   string
+	change func(*DestinationSettings)
+	conf   *tls.Config
+	proto  string
+}
+
+func transports(t *testing.T) []transport {
+	t.Helper()
+	cert, key, _ := certificateFiles(t, "api.test")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := func(s *DestinationSettings) {
+		s.URL = strings.Replace(s.URL, "http://", "https://", 1)
+		s.TLS = &ClientTLS{CA: cert}
+	}
+	return []transport{
+		{"plain", func(*DestinationSettings) {}, nil, "HTTP/1.1"},
+		{"tls", secure, &tls.Config{Certificates: []tls.Certificate{pair}}, "HTTP/1.1"},
+		{"http2", func(s *DestinationSettings) { secure(s); s.HTTP2 = true }, &tls.Config{Certificates: []tls.Certificate{pair}}, "HTTP/2.0"},
+	}
+}
+
+const topSecret = "s3cr3t-value"
+
+// statuses are the failures that every transport can play.
+func statuses() []connectortest.Failure {
+	status := func(name string, class failure.Class, verdict failure.Verdict, tags ...failure.Tag) connectortest.Failure {
+		return connectortest.Failure{
+			Name: name, Step: connectortest.Step{Do: connectortest.Fail, Fail: name},
+			Tags: tags, Class: class, Verdict: verdict, Throttled: strings.HasPrefix(name, "429"),
+		}
+	}
+	all := []connectortest.Failure{
+		status("500", failure.Transient, failure.Sick, "5xx", "500"),
+		status("503", failure.Transient, failure.Sick, "5xx", "503"),
+		status("503 wait", failure.Transient, failure.Neutral, "5xx", "503"),
+		status("429 wait", failure.Transient, failure.Neutral, "4xx", "429"),
+		status("408", failure.Transient, failure.Neutral, "4xx", "408", "timeout"),
+		status("404", failure.Permanent, failure.Suspect, "4xx", "404"),
+		status("400", failure.Permanent, failure.Alive, "4xx", "400"),
+		status("307", failure.Permanent, failure.Alive, "3xx", "307"), // never followed
+	}
+	for i := range all {
+		if strings.HasSuffix(all[i].Name, "wait") {
+			all[i].RetryAfter = 7 * time.Second
+		}
+	}
+	return all
+}
+
+// TestSuite runs what every destination must do. A reset is not in its table:
+// on a connection that was used before it makes egress send once more, see
+// TestResetOfAUsedConnection.
+func TestSuite(t *testing.T) {
+	for _, way := range transports(t) {
+		t.Run(way.name, func(t *testing.T) {
+			failures := statuses()
+			if way.proto == "HTTP/1.1" {
+				failures = append(failures, connectortest.Failure{
+					Name: "broken", Step: connectortest.Step{Do: connectortest.Fail, Fail: "broken"},
+					Tags: failure.Tags{failure.Broken}, Class: failure.Transient, Verdict: failure.Sick,
+				})
+			}
+			connectortest.Destination(t, connectortest.DestinationHarness{
+				Open: func(t *testing.T, script connectortest.Script) (connector.Destination, connectortest.FarSide) {
+					far := &endpoint{script: script}
+					n := &testbed.Network{}
+					s := newDestinationSettings(false)
+					s.URL = "http://api.test:99/hook?token=" + topSecret
+					s.Headers = map[string]setting.Secret{"X-Api-Key": setting.NewSecret(topSecret)}
+					s.Auth = &Login{Bearer: &BearerLogin{Token: setting.NewSecret(topSecret)}}
+					way.change(s)
+					if p := s.Check(); len(p) > 0 {
+						t.Fatalf("settings: %v", p)
+					}
+					serve(t, n, far, "api.test:99", way.conf)
+					d, err := OpenDestination(s, connector.Env{Name: "api", Dial: n.Dial})
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = d.Close() })
+					return d, far
+				},
+				Clock: connectortest.InBubble, Failures: failures,
+				Hangs: connectortest.Yes, Keys: connectortest.Yes, Secrets: []string{topSecret},
+			})
+		})
+	}
+}
+
+// outgoing is a destination in front of an endpoint, in virtual time.
+type outgoing struct {
+	*testing.T
+	net    testbed.Network
+	far    endpoint
+	dest   *Destination
+	events []event.Event
+}
+
+// values are what the expressions of these tests evaluate to.
+var values = map[string]string{
+	".id": "a/b c?d#e", ".uni": "é", ".dots": "..", ".dot": ".", ".empty": "", ".line": "a\nb: c", ".plain": "42",
+	".encoded": "%2e%2e", ".host": "@evil.test/", ".amp": "x&y=z",
+}
+
+type fakeExpr string
+
+func (e fakeExpr) String(context.Context, *message.Message) (string, error) {
+	if v, ok := values[string(e)]; ok {
+		return v, nil
+	}
+	return "", errors.New("is null")
+}
+
+func compile(expr string) (connector.Expr, error) {
+	if !strings.HasPrefix(expr, ".") {
+		return nil, errors.New("no such expression")
+	}
+	return fakeExpr(expr), nil
+}
+
+// sending runs body with a destination whose settings and env are altered.
+func sending(t *testing.T, change func(*DestinationSettings, *connector.Env), body func(o *outgoing)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := &outgoing{T: t}
+		serve(t, &o.net, &o.far, "api.test:80", nil)
+		s := newDestinationSettings(false)
+		s.URL = "http://api.test/hook"
+		env := connector.Env{Name: "api", Dial: o.net.Dial, Compile: compile, Events: func(e event.Event) { o.events = append(o.events, e) }}
+		change(s, &env)
+		if p := s.Check(); len(p) > 0 {
+			t.Fatalf("settings: %v", p)
+		}
+		d, err := OpenDestination(s, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.dest = d
+		body(o)
+		_ = d.Close()
+	})
+}
+
+func sample() *message.Message {
+	return &message.Message{ID: "id-1", ContentType: "application/json", Body: []byte(signedBody), Headers: map[string][]string{}}
+}
+
+func TestRequestIsWhatTheSettingsSay(t *testing.T) {
+	sending(t, func(s *DestinationSettings, env *connector.Env) {
+		s.Method = "PUT"
+		s.URL = "http://api.test/a/{{ .id }}/{{ .uni }}?x={{ .amp }}&y=1"
+		s.Headers = map[string]setting.Secret{"X-Fixed": one("fixed"), "x-total": one("n={{ .plain }}"), "Host": one("other.test")}
+		s.Auth = &Login{Basic: &BasicAuth{User: "ann", Password: one("p:w")}}
+		env.IdempotencyHeader = "X-Key"
+		env.KeepAnswers = true
+	}, func(o *outgoing) {
+		m := sample()
+		m.Headers["traceparent"], m.Headers["tracestate"] = []string{"00-abc"}, []string{"a=1", "b=2"}
+		a, err := o.dest.Send(o.Context(), m)
+		if err != nil || a.Status != 200 || string(a.Body) != "taken" || a.Header.Get("X-Answer") != "yes" {
+			o.Errorf("answer %+v, %v", a, err)
+		}
+		r := o.far.request(o.T)
+		if r.Method != "PUT" || r.RequestURI != "/a/a%2Fb%20c%3Fd%23e/%C3%A9?x=x%26y%3Dz&y=1" || r.Host != "other.test" {
+			o.Errorf("%s %s at %s", r.Method, r.RequestURI, r.Host)
+		}
+		r.Header.Del("Content-Length")
+		if diff := cmp.Diff(nethttp.Header{
+			"X-Key": {"id-1"}, "Content-Type": {"application/json"}, "X-Fixed": {"fixed"}, "X-Total": {"n=42"},
+			"Authorization": {"Basic YW5uOnA6dw=="}, "User-Agent": {userAgent()}, "Traceparent": {"00-abc"}, "Tracestate": {"a=1,b=2"},
+		}, r.Header); diff != "" {
+			o.Errorf("headers (-want +got):\n%s", diff)
+		}
+		if !strings.HasPrefix(userAgent(), "pawl") {
+			o.Errorf("User-Agent %q", userAgent())
+		}
+		ctx := connector.WithTrace(o.Context(), connector.TraceContext{Parent: "00-own"})
+		if _, err := o.dest.Send(ctx, m); err != nil {
+			o.Error(err)
+		}
+		if h := o.far.request(o.T).Header; h.Get("Traceparent") != "00-own" || h.Get("Tracestate") != "" {
+			o.Errorf("an attempt that is traced sent %v", h)
+		}
+	})
+}
+
+func TestAnswersAreKeptOnlyWhenAskedFor(t *testing.T) {
+	sending(t, func(*DestinationSettings, *connector.Env) {}, func(o *outgoing) {
+		if a, err := o.dest.Send(o.Context(), sample()); err != nil || a.Status != 200 || a.Body != nil {
+			o.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
+func TestForwardedHeaders(t *testing.T) {
+	sending(t, func(s *DestinationSettings, env *connector.Env) {
+		env.ForwardHeaders = []string{"x-*", "*"}
+		s.Headers = map[string]setting.Secret{"X-Own": one("mine")}
+	}, func(o *outgoing) {
+		m := sample()
+		m.Headers = map[string][]string{
+			"x-a": {"1", "2"}, "x-own": {"theirs"}, "host": {"evil.test"}, "content-length": {"1"}, "transfer-encoding": {"chunked"},
+			"authorization": {"theirs"}, "cookie": {"theirs"}, "idempotency-key": {"theirs"}, "content-type": {"theirs"},
+			"proxy-authorization": {"theirs"}, "connection": {"x-a"}, "accept": {"b"}, "user-agent": {"theirs"},
+		}
+		if _, err := o.dest.Send(o.Context(), m); err != nil {
+			o.Fatal(err)
+		}
+		r := o.far.request(o.T)
+		r.Header.Del("Content-Length")
+		if diff := cmp.Diff(nethttp.Header{
+			"X-A": {"1", "2"}, "X-Own": {"mine"}, "Accept": {"b"}, "Idempotency-Key": {"id-1"},
+			"Content-Type": {"application/json"}, "User-Agent": {userAgent()},
+		}, r.Header); diff != "" || r.Host != "api.test" {
+			o.Errorf("host %s, headers (-want +got):\n%s", r.Host, diff)
+		}
+	})
+}
+
+func TestSignaturesAreWhatReceiversExpect(t *testing.T) {
+	const hookID, hookTime, hookSig = "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"
+	for _, c := range []struct {
+		name string
+		sign Sign
+		want nethttp.Header
+	}{
+		{"hmac", Sign{HMAC: &HMACForm{Secrets: secrets("s1", "s2"), Prefix: "sha256="}}, nethttp.Header{"X-Signature": {githubOne, githubTwo}}},
+		{"sha512 with a time", Sign{HMAC: &HMACForm{Secret: one("s1"), Algorithm: "sha512", Encoding: "base64", Header: "X-Sig", TimestampHeader: "X-Time"}},
+			nethttp.Header{"X-Sig": {sha512One}, "X-Time": {signedAt}}},
+		{"standard_webhooks", Sign{StandardWebhooks: &Secrets{Secret: one("whsec_c2VjcmV0LW9uZQ=="), Secrets: secrets("c2VjcmV0LXR3bw==")}},
+			nethttp.Header{hookID: {"msg_1"}, hookTime: {signedAt}, hookSig: {standardOne + " " + standardTwo}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sending(t, func(s *DestinationSettings, env *connector.Env) {
+				s.Sign = &c.sign
+				if c.sign.StandardWebhooks != nil {
+					env.IdempotencyHeader = "webhook-id" // must not be sent twice
+				}
+			}, func(o *outgoing) {
+				m := sample()
+				m.ID = "msg_1"
+				signatures := func() nethttp.Header {
+					if _, err := o.dest.Send(o.Context(), m); err != nil {
+						o.Fatal(err)
+					}
+					got := o.far.request(o.T).Header
+					maps.DeleteFunc(got, func(name string, _ []string) bool { return c.want[name] == nil })
+					return got
+				}
+				if diff := cmp.Diff(c.want, signatures()); diff != "" {
+					o.Fatalf("(-want +got):\n%s", diff)
+				}
+				if strings.Contains(fmt.Sprint(c.want), signedAt) {
+					time.Sleep(time.Minute) // the next attempt has a time of its own
+					if later := signatures(); strings.Contains(fmt.Sprint(later), signedAt) {
+						o.Errorf("a later attempt carries the time of an earlier one: %v", later)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestOwnSignaturesPassOurSource: what the destination signs, the source with
+// the same settings takes.
+func TestOwnSignaturesPassOurSource(t *testing.T) {
+	form := HMACForm{Secret: one("s1"), TimestampHeader: "X-Time", Algorithm: "sha1", Encoding: "base64", Prefix: "v=", Payload: "{timestamp}/{body}"}
+	withSource(t, func(s *SourceSettings) { s.Auth = &Auth{HMAC: &HMACAuth{HMACForm: form}} }, func(r *rig) {
+		s := newDestinationSettings(false)
+		s.URL, s.Sign = "http://"+address+"/", &Sign{HMAC: &form}
+		d, err := OpenDestination(s, connector.Env{Dial: r.net.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if _, err := d.Send(r.Context(), sample()); err != nil {
+			t.Error(err)
+		}
+		if m := r.relay.last(r.T).Message; m.ID != "id-1" || string(m.Body) != signedBody {
+			t.Errorf("arrived as %+v", m)
+		}
+	})
+}
+
+func TestValuesThatDontFitAreRefused(t *testing.T) {
+	for _, c := range []struct{ name, url, header, want string }{
+		{"dots", "http://api.test/a/{{ .dots }}/b", "", "path holds . or .."},
+		{"a dot", "http://api.test/a/{{ .dot }}", "", "path holds . or .."},
+		{"dots from two values", "http://api.test/a/{{ .dot }}{{ .dot }}/b", "", "path holds . or .."},
+		{"empty in the path", "http://api.test/a/{{ .empty }}", "", "is empty"},
+		{"null", "http://api.test/a?x={{ .null }}", "", "is null"},
+		{"line in a header", "http://api.test/", "a{{ .line }}", "control character"},
+		{"null in a header", "http://api.test/", "{{ .null }}", "is null"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sending(t, func(s *DestinationSettings, _ *connector.Env) {
+				s.URL = c.url
+				if c.header != "" {
+					s.Headers = map[string]setting.Secret{"X-A": one(c.header)}
+				}
+			}, func(o *outgoing) {
+				_, err := o.dest.Send(o.Context(), sample())
+				f := failure.From(err)
+				if err == nil || !strings.Contains(f.Error(), c.want) || !f.Tags.Has(failure.Transform) || f.Class != failure.Permanent || f.Verdict != failure.Neutral {
+					o.Errorf("%v (%+v), want a permanent failure with %q", err, f, c.want)
+				}
+				if len(o.far.Requests()) != 0 {
+					o.Error("a request was sent")
+				}
+			})
+		})
+	}
+}
+
+func TestOddValuesStayInTheirPlace(t *testing.T) {
+	for expr, want := range map[string]string{
+		".host": "/x/@evil.test%2F/y", ".encoded": "/x/%252e%252e/y", ".line": "/x/a%0Ab:%20c/y",
+	} {
+		sending(t, func(s *DestinationSettings, _ *connector.Env) { s.URL = "http://api.test/x/{{ " + expr + " }}/y" }, func(o *outgoing) {
+			if _, err := o.dest.Send(o.Context(), sample()); err != nil {
+				o.Fatal(err)
+			}
+			if got := o.far.request(o.T).RequestURI; got != want {
+				o.Errorf("%s: %s, want %s", expr, got, want)
+			}
+		})
+	}
+}
+
+// TestAnyValueKeepsHostAndShape: whatever a message holds, the request goes to
+// the host of the settings, with as many parts of the path and fields of the
+// query, and the endpoint reads back the value.
+func TestAnyValueKeepsHostAndShape(t *testing.T) {
+	u, err := parseURL("https://ann:pw@api.test:8443/a/{{ .x }}/b-{{ .x }}?k={{ .x }}&l=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.OneOf(rapid.String(), rapid.StringMatching(`[./%@:?#&=\\ -]{0,8}`)).Draw(t, "value")
+		got, err := u.with(func(int, place) (string, error) { return value, nil })
+		if err != nil {
+			if value != "" && value != "." && value != ".." && len(value) < 1000 {
+				t.Fatalf("refused: %v", err)
+			}
+			return
+		}
+		again, err := url.Parse(got.String())
+		if err != nil || again.Host != "api.test:8443" || again.Scheme != "https" || again.User.String() != "ann:pw" {
+			t.Fatalf("%v, %v", again, err)
+		}
+		parts := strings.Split(again.EscapedPath(), "/")
+		if len(parts) != 4 || again.Fragment != "" {
+			t.Fatalf("the path became %q", parts)
+		}
+		if plain, err := url.PathUnescape(parts[2]); err != nil || plain != value {
+			t.Fatalf("the path says %q", plain)
+		}
+		q, err := url.ParseQuery(again.RawQuery)
+		if err != nil || len(q) != 2 || q.Get("k") != value {
+			t.Fatalf("the query says %v, %v", q, err)
+		}
+	})
+}
+
+func TestResetOfAUsedConnection(t *testing.T) {
+	sending(t, func(*DestinationSettings, *connector.Env) {}, func(o *outgoing) {
+		o.far.script = connectortest.Script{{Do: connectortest.Reset}, {Do: connectortest.Accept}, {Do: connectortest.Reset}, {Do: connectortest.Accept}}
+		if _, err := o.dest.Send(o.Context(), sample()); err == nil || !failure.From(err).Tags.Has(failure.Connect) || len(o.far.Requests()) != 1 {
+			o.Errorf("a reset of a new connection: %v, %d requests", err, len(o.far.Requests()))
+		}
+		if _, err := o.dest.Send(o.Context(), sample()); err != nil {
+			o.Error(err)
+		}
+		if _, err := o.dest.Send(o.Context(), sample()); err != nil {
+			o.Errorf("a reset of a used connection: %v", err)
+		}
+		if len(o.far.Requests()) != 4 || len(o.events) != 1 || o.events[0].Kind != event.ConnectionRetried || o.events[0].Destination != "api" {
+			o.Errorf("%d requests, events %+v", len(o.far.Requests()), o.events)
+		}
+	})
+}
+
+func TestConnectingIsBounded(t *testing.T) {
+	sending(t, func(s *DestinationSettings, env *connector.Env) {
+		s.ConnectTimeout = setting.Duration(2 * time.Second)
+		env.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	}, func(o *outgoing) {
+		begin := time.Now()
+		_, err := o.dest.Send(o.Context(), sample())
+		if took := time.Since(begin); err == nil || !failure.From(err).Tags.Has(failure.Timeout) || took != 2*time.Second {
+			o.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+func TestPrivateAddressesCanBeDenied(t *testing.T) {
+	s := newDestinationSettings(false)
+	s.URL, s.DenyPrivate = "http://127.0.0.1:1/", true
+	d, err := OpenDestination(s, connector.Env{Name: "api"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.Send(t.Context(), sample()); err == nil || failure.From(err).Class != failure.Permanent {
+		t.Errorf("%v, want a permanent failure", err)
+	}
+}
+
+func TestDestinationSettingsAreChecked(t *testing.T) {
+	kinds := map[string]connector.DestinationKind{}
+	for _, k := range DestinationKinds() {
+		kinds[k.Type] = k
+	}
+	for _, c := range []struct {
+		name, typ string
+		change    func(*DestinationSettings)
+		want      []string
+	}{
+		{"fine", "https", func(*DestinationSettings) {}, nil},
+		{"plain for https", "https", func(s *DestinationSettings) { s.URL = "http://a.test/" + topSecret }, []string{"url"}},
+		{"plain for http", "http", func(s *DestinationSettings) { s.URL = "http://a.test" }, nil},
+		{"missing", "http", func(s *DestinationSettings) { s.URL = "" }, []string{"url"}},
+		{"scheme", "http", func(s *DestinationSettings) { s.URL = "ftp://a/" + topSecret }, []string{"url"}},
+		{"no host", "http", func(s *DestinationSettings) { s.URL = "https:///" + topSecret }, []string{"url"}},
+		{"host of a message", "http", func(s *DestinationSettings) { s.URL = "https://{{ .h }}.test/" }, []string{"url"}},
+		{"port of a message", "http", func(s *DestinationSettings) { s.URL = "https://a.test:{{ .h }}/" }, []string{"url"}},
+		{"all of a message", "http", func(s *DestinationSettings) { s.URL = "{{ .h }}" }, []string{"url"}},
+		{"behind the host", "http", func(s *DestinationSettings) { s.URL = "https://a.test{{ .h }}/" }, []string{"url"}},
+		{"user", "http", func(s *DestinationSettings) {
+			s.URL = "https://a:" + topSecret + "@a.test/"
+			s.Auth = &Login{Bearer: &BearerLogin{Token: one("x")}}
+		}, []string{"auth"}},
+		{"fragment", "http", func(s *DestinationSettings) { s.URL = "https://a.test/#" + topSecret }, []string{"url"}},
+		{"open braces", "http", func(s *DestinationSettings) { s.URL = "https://a.test/{{ .x" }, []string{"url"}},
+		{"dots", "http", func(s *DestinationSettings) { s.URL = "https://a.test/a/%2E%2e/b" }, []string{"url"}},
+		{"bad escape", "http", func(s *DestinationSettings) { s.URL = "https://a.test/%zz" }, []string{"url"}},
+		{"query of a message", "http", func(s *DestinationSettings) { s.URL = "https://a.test?x={{ .x }}" }, nil},
+		{"method", "http", func(s *DestinationSettings) { s.Method = "CONNECT" }, []string{"method"}},
+		{"headers", "http", func(s *DestinationSettings) {
+			s.Headers = map[string]setting.Secret{
+				"a b": one(""), "Connection": one(""), "Host": one("{{ .h }}"), "X": one(topSecret + "\n"), "Y": one("{{"), "X-a": one(""), "x-A": one(""),
+			}
+		}, []string{"headers.Connection", "headers.Host", "headers.X", "headers.Y", "headers.a b", "headers.x-A"}},
+		{"two logins", "http", func(s *DestinationSettings) {
+			s.Auth = &Login{Bearer: &BearerLogin{Token: one(topSecret + "\n")}, Basic: &BasicAuth{}}
+			s.Headers = map[string]setting.Secret{"authorization": one(topSecret)}
+		}, []string{"headers.authorization", "auth", "auth.bearer.token", "auth.basic.user"}},
+		{"no token", "http", func(s *DestinationSettings) { s.Auth = &Login{Bearer: &BearerLogin{}} }, []string{"auth.bearer.token"}},
+		{"sign", "http", func(s *DestinationSettings) {
+			s.Sign = &Sign{HMAC: &HMACForm{Prefix: "\n"}, StandardWebhooks: &Secrets{Secret: one("no base64!" + topSecret)}}
+		}, []string{"sign", "sign.hmac.secret", "sign.hmac.prefix", "sign.standard_webhooks.secret"}},
+		{"tls", "http", func(s *DestinationSettings) {
+			s.URL, s.TLS, s.HTTP2 = "http://a.test", &ClientTLS{Cert: "x"}, true
+		}, []string{"tls", "tls", "http2"}},
+		{"proxy", "http", func(s *DestinationSettings) { s.Proxy = one("ftp://" + topSecret) }, []string{"proxy"}},
+		{"no proxy", "http", func(s *DestinationSettings) { s.Proxy = one(topSecret); s.DenyPrivate = true }, []string{"proxy", "deny_private"}},
+		{"connect_timeout", "http", func(s *DestinationSettings) { s.ConnectTimeout = 0 }, []string{"connect_timeout"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := kinds[c.typ].New().(*DestinationSettings)
+			s.URL = "https://a.test/x"
+			c.change(s)
+			var got []string
+			for _, p := range s.Check() {
+				got = append(got, p.Field)
+				if strings.Contains(p.Message, topSecret) {
+					t.Errorf("a problem shows a secret: %s", p.Message)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*DestinationSettings)
+		want   string
+	}{
+		"expression in the URL":  {func(s *DestinationSettings) { s.URL = "http://a.test/{{ x }}" }, "url: {{ x }}: no such expression"},
+		"expression in a header": {func(s *DestinationSettings) { s.Headers = map[string]setting.Secret{"X": one("{{ x }}")} }, "headers.X: {{ x }}: no such expression"},
+		"the key among headers":  {func(s *DestinationSettings) { s.Headers = map[string]setting.Secret{"idempotency-key": one("x")} }, "headers.Idempotency-Key: pawl sets this one itself"},
+		"a signature among them": {func(s *DestinationSettings) {
+			s.Headers = map[string]setting.Secret{"x-signature": one("x")}
+			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s")}}
+		}, "headers.X-Signature: pawl sets this one itself"},
+		"authorities without file": {func(s *DestinationSettings) { s.URL = "https://a.test"; s.TLS = &ClientTLS{CA: "/nonexistent.pem"} }, "nonexistent"},
+	} {
+		s := newDestinationSettings(false)
+		s.URL = "http://a.test/"
+		c.change(s)
+		if _, err := OpenDestination(s, connector.Env{Compile: compile}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func FuzzURL(f *testing.F) {
+	for _, s := range []string{"https://a.test/x", "http://u:p@[::1]:80/{{ .a }}?b={{ .c }}", "https://a.test?x", "http://a/%2e", "https://a/#x", "{{ .x }}"} {
+		f.Add(s, "v")
+		f.Add(s, "../@b/?#")
+	}
+	f.Fuzz(func(t *testing.T, raw, value string) {
+		u, err := parseURL(raw)
+		if err != nil {
+			return
+		}
+		got, err := u.with(func(int, place) (string, error) { return value, nil })
+		if err != nil {
+			return
+		}
+		if got.Host != u.origin.Host || got.Scheme != u.origin.Scheme {
+			t.Fatalf("%q with %q goes to %s://%s", raw, value, got.Scheme, got.Host)
+		}
+	})
+}
