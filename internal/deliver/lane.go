@@ -70,31 +70,54 @@ func (l *lane) replace(dest connector.Destination) error {
 	return nil
 }
 
-// Place is a message's place in a lane. The zero value holds none.
-type Place struct{ lane *lane }
+// Place is a message's place in a lane, or several of them for the several
+// deliveries of one message there. The zero value holds none.
+type Place struct {
+	lane *lane
+	n    int64
+}
 
-// Leave gives the place back. Leaving twice does nothing.
+// Leave gives the places back. Leaving twice does nothing.
 func (p *Place) Leave() {
 	if p.lane != nil {
-		p.lane.places.Release(1)
-		p.lane = nil
+		p.lane.places.Release(p.n)
+		*p = Place{}
 	}
 }
 
+// Split takes one of several places out as a Place of its own.
+func (p *Place) Split() Place {
+	if p.n < 2 {
+		panic("deliver: Split of a single place")
+	}
+	p.n--
+	return Place{p.lane, 1}
+}
+
 // Enter takes a place if there is one now and nobody waits for it.
-func (d *Destination) Enter() (Place, bool) {
-	if !d.lane.places.TryAcquire(1) {
+func (d *Destination) Enter() (Place, bool) { return d.EnterMany(1) }
+
+// EnterMany takes n places if they are there now and nobody waits for them.
+// More than the lane has are given once it is empty.
+func (d *Destination) EnterMany(n int) (Place, bool) {
+	if !d.lane.places.TryAcquire(int64(n)) {
 		return Place{}, false
 	}
-	return Place{d.lane}, true
+	return Place{d.lane, int64(n)}, true
 }
 
 // EnterWait takes a place, waiting behind those who came before until ctx ends.
 func (d *Destination) EnterWait(ctx context.Context) (Place, error) {
-	if err := d.lane.places.Acquire(ctx, 1); err != nil {
+	return d.EnterManyWait(ctx, 1)
+}
+
+// EnterManyWait takes n places as EnterMany does, waiting behind those who came
+// before until ctx ends.
+func (d *Destination) EnterManyWait(ctx context.Context, n int) (Place, error) {
+	if err := d.lane.places.Acquire(ctx, int64(n)); err != nil {
 		return Place{}, err
 	}
-	return Place{d.lane}, nil
+	return Place{d.lane, int64(n)}, nil
 }
 
 // retire closes the connector once its last send has ended.

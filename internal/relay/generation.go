@@ -59,9 +59,7 @@ func (r *Relay) Swap(c Config) (int, error) {
 		}
 	}
 	r.current = g
-	for _, s := range c.Sources {
-		r.intake(s)
-	}
+	r.takeIn(c.Sources)
 	over := old != nil && old.open == 0
 	r.mu.Unlock()
 	if over {

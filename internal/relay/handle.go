@@ -67,13 +67,7 @@ func nacked(id string, after time.Duration, err error) settled {
 // Handle settles one message of the source.
 func (in *intake) Handle(ctx context.Context, d connector.Delivery) connector.Settlement {
 	began := time.Now()
-	var s settled
-	if !in.relay.enter() {
-		s = refused(d.Message.ID, retryWhenStopped, errStopping)
-	} else {
-		s = in.join(ctx, d)
-		in.relay.leave()
-	}
+	s := in.handle(ctx, d)
 	now := time.Now()
 	e := event.Event{
 		Kind: event.Settled, At: now, Source: in.name, MessageID: d.Message.ID, Settlement: s.counted,
@@ -84,6 +78,14 @@ func (in *intake) Handle(ctx context.Context, d connector.Delivery) connector.Se
 	}
 	in.relay.opts.Events(e)
 	return s.Settlement
+}
+
+func (in *intake) handle(ctx context.Context, d connector.Delivery) settled {
+	if !in.relay.enter() {
+		return refused(d.Message.ID, retryWhenStopped, errStopping)
+	}
+	defer in.relay.leave()
+	return in.join(ctx, d)
 }
 
 // enter counts a message in; false once the relay is stopping.
@@ -174,6 +176,16 @@ func (in *intake) admit(ctx context.Context, d connector.Delivery) settled {
 		defer in.bytes.Release(size)
 		return in.settle(ctx, d, spec)
 	}
+	return in.admitWaiting(ctx, d, spec, paused)
+}
+
+// admitWaiting is admit for a source that can pause: it waits for room until
+// ctx ends or stopping gives up.
+func (in *intake) admitWaiting(ctx context.Context, d connector.Delivery, spec SourceSpec, paused <-chan struct{}) settled {
+	size := int64(len(d.Message.Body))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(in.relay.work, cancel)()
 	if paused != nil {
 		select {
 		case <-paused:

@@ -182,6 +182,22 @@ func (r *Relay) intake(s SourceSpec) *intake {
 	return in
 }
 
+// takeIn makes the ways in of a configuration. One that it does not name goes
+// once it is empty: its source still has it and is about to stop. The caller
+// holds r.mu.
+func (r *Relay) takeIn(sources []SourceSpec) {
+	named := make(map[string]bool, len(sources))
+	for _, s := range sources {
+		named[s.Name] = true
+		r.intake(s)
+	}
+	for name, in := range r.intakes {
+		if !named[name] && in.room.Held() == 0 {
+			delete(r.intakes, name)
+		}
+	}
+}
+
 // PauseSource makes a source take nothing until ResumeSource. false: there is
 // no such source.
 func (r *Relay) PauseSource(name string) bool { return r.pauseSource(name, true) }

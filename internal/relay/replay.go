@@ -29,11 +29,15 @@ func (r *Relay) Replay(ctx context.Context, l *message.DeadLetter, to string) de
 	if err != nil {
 		return abandoned(err)
 	}
+	if ctx.Err() != nil && len(p.letters) > 0 {
+		return abandoned(errStopping) // the stop may be what failed
+	}
 	if s, ok := p.admit(ctx, Pause, l.Message.ID); !ok {
 		return abandoned(s.Err)
 	}
-	r.bestEffort(r.work, g, p.legs)
-	return r.replayed(ctx, p)
+	now := time.Now()
+	r.bestEffort(r.work, g, p.legs, now)
+	return r.replayed(ctx, p, now)
 }
 
 func abandoned(err error) deadletter.ReplayOutcome {
@@ -70,8 +74,7 @@ func (g *Generation) replan(ctx context.Context, l *message.DeadLetter, to strin
 }
 
 // replayed runs the required legs and says how the replay ended.
-func (r *Relay) replayed(ctx context.Context, p plan) deadletter.ReplayOutcome {
-	now := time.Now()
+func (r *Relay) replayed(ctx context.Context, p plan, now time.Time) deadletter.ReplayOutcome {
 	results := r.deliver(ctx, p.legs, now)
 	for i := range p.legs {
 		if p.legs[i].target.Required != Required {

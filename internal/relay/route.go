@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/message"
@@ -46,7 +47,10 @@ type leg struct {
 	route   string
 	target  Target
 	message *message.Message
-	place   deliver.Place
+	// share is how many places the leg takes at admission: those of all
+	// required legs to its lane for the first of them, none for the others.
+	share int
+	place deliver.Place
 }
 
 // plan is what routing made of a message.
@@ -96,8 +100,20 @@ func (r *Route) route(ctx context.Context, m *message.Message, p *plan) {
 		p.fail(r, m, message.ReasonNoRoute, err)
 		return
 	}
+	p.send(r, out, targets)
+}
+
+// send adds a leg for each target; a destination that was chosen twice gets
+// one, required where either is.
+func (p *plan) send(r *Route, m *message.Message, targets []Target) {
+	begin := len(p.legs)
 	for _, t := range targets {
-		p.legs = append(p.legs, leg{route: r.Name, target: t, message: out})
+		same := func(l leg) bool { return l.target.To == t.To }
+		if i := slices.IndexFunc(p.legs[begin:], same); i < 0 {
+			p.legs = append(p.legs, leg{route: r.Name, target: t, message: m})
+		} else if t.Required == Required {
+			p.legs[begin+i].target.Required = Required
+		}
 	}
 }
 

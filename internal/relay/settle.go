@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -42,10 +41,13 @@ func (in *intake) settleTraced(ctx, work context.Context, d connector.Delivery, 
 			Message: d.Message, Death: message.Death{Reason: message.ReasonNoRoute, Error: "no route takes it"},
 		})
 	}
+	if r.work.Err() != nil && len(p.letters) > 0 && nackable(d) {
+		return nacked(d.Message.ID, retryWhenStopped, errStopping) // the stop may be what failed
+	}
 	if s, ok := p.admit(ctx, spec.Push, d.Message.ID); !ok {
 		return s
 	}
-	r.bestEffort(work, g, p.legs)
+	r.bestEffort(work, g, p.legs, time.Time{})
 	results := r.deliver(work, p.legs, time.Time{})
 	return r.conclude(d, &p, results)
 }
@@ -66,53 +68,9 @@ func (in *intake) warnUnrouted(id string) {
 	}
 }
 
-// admit takes a place in the lane of every required leg, all or none: none is
-// held while another is waited for.
-func (p *plan) admit(ctx context.Context, push Push, id string) (settled, bool) {
-	full := p.enterAll(-1)
-	for full >= 0 {
-		to := p.legs[full].target.To
-		if push == Refuse {
-			return refused(id, to.RetryAfter(time.Now()),
-				fmt.Errorf("the lane of %s is full (max_pending)", to.Name())), false
-		}
-		place, err := to.EnterWait(ctx)
-		if err != nil {
-			return refused(id, retryWhenFull, fmt.Errorf("the lane of %s is full (max_pending)", to.Name())), false
-		}
-		p.legs[full].place = place
-		full = p.enterAll(full)
-	}
-	return settled{}, true
-}
-
-// enterAll takes the places of all required legs but the one that has its
-// place already, and returns -1, or gives all back and returns the leg whose
-// lane is full.
-func (p *plan) enterAll(has int) (full int) {
-	for i := range p.legs {
-		l := &p.legs[i]
-		if i == has || l.target.Required != Required {
-			continue
-		}
-		place, ok := l.target.To.Enter()
-		if !ok {
-			p.leaveAll()
-			return i
-		}
-		l.place = place
-	}
-	return -1
-}
-
-func (p *plan) leaveAll() {
-	for i := range p.legs {
-		p.legs[i].place.Leave()
-	}
-}
-
 // bestEffort starts the legs that nobody waits for. A full lane drops them.
-func (r *Relay) bestEffort(ctx context.Context, g *Generation, legs []leg) {
+// since is as in deliver.
+func (r *Relay) bestEffort(ctx context.Context, g *Generation, legs []leg, since time.Time) {
 	for _, l := range legs {
 		if l.target.Required == Required {
 			continue
@@ -126,7 +84,7 @@ func (r *Relay) bestEffort(ctx context.Context, g *Generation, legs []leg) {
 		r.again(g)
 		r.background.Go(func() {
 			defer r.end(g)
-			if res := l.deliver(ctx, time.Time{}); res.Status != deliver.Delivered {
+			if res := l.deliver(ctx, since); res.Status != deliver.Delivered {
 				_, why := res.Last()
 				r.dropped(l, why)
 			}
@@ -153,8 +111,8 @@ func (l *leg) deliver(ctx context.Context, since time.Time) deliver.Result {
 }
 
 // deliver runs the required legs side by side, the first on this goroutine, and
-// returns their results by leg. since is where
-// their age begins for a ttl; zero is the message's own time.
+// returns their results by leg. since is where their age begins for a ttl; zero
+// is the message's own time.
 func (r *Relay) deliver(ctx context.Context, legs []leg, since time.Time) []deliver.Result {
 	results := make([]deliver.Result, len(legs))
 	first := -1
