@@ -117,6 +117,7 @@ func (l *loader) addFile(path string) {
 		l.unreadable(path, err)
 		return
 	}
+	f.text = strings.TrimPrefix(f.text, "\ufeff") // some editors begin a file with it
 	l.files = append(l.files, f)
 	l.parse(f)
 	l.include(f)
@@ -194,10 +195,22 @@ func (l *loader) checkText(f *file) bool {
 			return false
 		}
 		i += size
-		if column++; r == '\n' {
+		if column++; lineBreak(r, f.text[i:]) {
 			f.from = append(f.from, i)
 			line, column = line+1, 1
 		}
 	}
 	return true
+}
+
+// lineBreak says whether a line ends at r, as the YAML parser counts lines:
+// the odd ones of YAML 1.1 too.
+func lineBreak(r rune, next string) bool {
+	switch r {
+	case '\n', 0x85, 0x2028, 0x2029:
+		return true
+	case '\r':
+		return !strings.HasPrefix(next, "\n")
+	}
+	return false
 }

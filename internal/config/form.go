@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -32,6 +33,7 @@ const (
 	formNames    form = "mapping of"
 	formList     form = "list of"
 	formOther    form = "see its description" // a type that reads itself
+	formNone     form = ""                    // a type that no setting can have
 )
 
 var (
@@ -43,6 +45,8 @@ var (
 // followed by the caller.
 func formOf(t reflect.Type, tg tags) form {
 	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return formNone // it would be read as nanoseconds
 	case reflect.TypeFor[setting.Duration]():
 		return formDuration
 	case reflect.TypeFor[setting.Size]():
@@ -79,8 +83,11 @@ func formOf(t reflect.Type, tg tags) form {
 		return formText
 	case reflect.Interface:
 		return formOther
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return formInteger
 	}
-	return formInteger
+	return formNone
 }
 
 // standardOf returns the default of a field as the reference prints it: the

@@ -256,7 +256,7 @@ func (l *loader) checkFallbacks() {
 		nodes := items(child(d.node, "fallback"))
 		l.checkList(d.file, nodes, d.Fallback, "fallback", "destination", l.destinationNames)
 	}
-	w := cycleWalk{l: l, state: map[*destinationEntry]visit{}}
+	w := cycleWalk{l: l, seen: map[*destinationEntry]visited{}}
 	for i := range l.destinations {
 		w.visit(&l.destinations[i])
 	}
@@ -271,17 +271,24 @@ const (
 	visitDone
 )
 
+// visited is a destination's state in the walk, and its place on the path
+// while it is open.
+type visited struct {
+	visit visit
+	depth int
+}
+
 type cycleWalk struct {
-	l     *loader
-	state map[*destinationEntry]visit
-	path  []*destinationEntry
+	l    *loader
+	seen map[*destinationEntry]visited
+	path []*destinationEntry
 }
 
 func (w *cycleWalk) visit(d *destinationEntry) {
-	if w.state[d] != visitNew {
+	if w.seen[d].visit != visitNew {
 		return
 	}
-	w.state[d] = visitOpen
+	w.seen[d] = visited{visitOpen, len(w.path)}
 	w.path = append(w.path, d)
 	nodes := items(child(d.node, "fallback"))
 	for i, name := range d.Fallback {
@@ -289,32 +296,37 @@ func (w *cycleWalk) visit(d *destinationEntry) {
 		if next == nil || i >= len(nodes) {
 			continue
 		}
-		if w.state[next] == visitOpen {
-			w.report(d, target(nodes[i]), next)
+		if on := w.seen[next]; on.visit == visitOpen {
+			w.report(d, target(nodes[i]), w.path[on.depth:])
 			continue
 		}
 		w.visit(next)
 	}
 	w.path = w.path[:len(w.path)-1]
-	w.state[d] = visitDone
+	w.seen[d] = visited{visit: visitDone}
 }
 
 // report prints the cycle that the fallback at n closes.
-func (w *cycleWalk) report(d *destinationEntry, n *yaml.Node, next *destinationEntry) {
-	if d == next {
+func (w *cycleWalk) report(d *destinationEntry, n *yaml.Node, cycle []*destinationEntry) {
+	if len(cycle) == 1 {
 		w.l.errorf(d.file, n, "fallback: %q falls back to itself", d.Name)
 		return
 	}
-	from := slices.Index(w.path, next)
-	var steps []string
-	for _, on := range w.path[from:] {
-		steps = append(steps, on.Name)
-	}
-	steps = append(steps, next.Name)
 	const most = 20 // of a longer cycle the ends say enough
-	if len(steps) > most {
-		steps = append(append(slices.Clone(steps[:most/2]), "…"), steps[len(steps)-most/2:]...)
+	var steps []string
+	add := func(part []*destinationEntry) {
+		for _, on := range part {
+			steps = append(steps, on.Name)
+		}
 	}
+	if len(cycle) <= most {
+		add(cycle)
+	} else {
+		add(cycle[:most/2])
+		steps = append(steps, "…")
+		add(cycle[len(cycle)-most/2:])
+	}
+	add(cycle[:1])
 	w.l.errorf(d.file, n, "fallback: a cycle: %s", strings.Join(steps, " → "))
 }
 

@@ -51,8 +51,12 @@ func newLoader(paths []string, opts Options) (*loader, []string) {
 		opts.LookupEnv = os.LookupEnv
 	}
 	return &loader{opts: opts, secrets: &Redactor{}, notes: map[*yaml.Node]note{},
-		wrong: map[Place]struct{}{}, seen: map[string]struct{}{}, said: map[string]origin{}, written: defaultWritten()}, paths
+		found: map[Severity]int{}, wrong: map[Place]struct{}{}, seen: map[string]struct{}{}, said: map[string]origin{}, written: defaultWritten()}, paths
 }
+
+// maxFound is how many errors, and how many warnings, are looked at before a
+// report is cut to MaxProblems: enough to sort the first of all files.
+const maxFound = 20 * MaxProblems
 
 // loader is the state of one Load.
 type loader struct {
@@ -60,6 +64,8 @@ type loader struct {
 	files    []*file
 	seen     map[string]struct{} // real paths of files
 	problems []Problem
+	found    map[Severity]int
+	left     int                // problems beyond maxFound
 	wrong    map[Place]struct{} // where errors are
 	secrets  *Redactor
 	notes    map[*yaml.Node]note // scalars that were expanded
@@ -106,7 +112,7 @@ func (l *loader) finish() *Report {
 		p.Suggestion = printable(l.secrets.message(p.Suggestion))
 		p.Excerpt = l.secrets.Redact(p.Excerpt)
 	}
-	r := &Report{Problems: l.problems}
+	r := &Report{Problems: l.problems, Left: l.left}
 	r.settle()
 	return r
 }
@@ -133,12 +139,18 @@ func (l *loader) suggestf(f *file, n *yaml.Node, word string, candidates []strin
 }
 
 func (l *loader) report(f *file, at Place, s Severity, suggestion, message string) {
+	if s == Error {
+		l.wrong[at] = struct{}{}
+	}
+	// Each severity has its own room, so that no number of warnings can hide an
+	// error.
+	if l.found[s]++; l.found[s] > maxFound {
+		l.left++
+		return
+	}
 	p := Problem{
 		File: at.File, Line: at.Line, Column: at.Column,
 		Severity: s, Message: message, Suggestion: suggestion,
-	}
-	if s == Error {
-		l.wrong[at] = struct{}{}
 	}
 	if at.Line > 0 {
 		p.Excerpt, p.caret = excerpt(f.line(at.Line), at.Column)

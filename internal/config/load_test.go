@@ -303,3 +303,54 @@ func write(t testing.TB, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestWarningsHideNoError has more warnings than are kept, and one error.
+func TestWarningsHideNoError(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("destinations:\n")
+	for i := range maxFound + 10 {
+		fmt.Fprintf(&b, "  - { name: d%d, type: stdout }\n", i)
+	}
+	b.WriteString("log: { level: loud }\n")
+	c, report := loadText(t, b.String())
+	if c != nil || report.Errors() != 1 || report.Problems[0].Severity != Error || report.Left != maxFound+11-MaxProblems {
+		t.Errorf("configuration %v, %d errors, %d left", c != nil, report.Errors(), report.Left)
+	}
+}
+
+// TestLongChain has a cycle over many destinations and an edge back to each:
+// the loader must stay quick and its messages short.
+func TestLongChain(t *testing.T) {
+	const n = 5000
+	var b strings.Builder
+	b.WriteString("destinations:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  - { name: d%d, type: stdout, fallback: [d%d, d%d, d%d] }\n", i, (i+1)%n, i/2, i/3)
+	}
+	c, report := loadText(t, b.String())
+	if c != nil || report.Left == 0 {
+		t.Errorf("a configuration full of cycles loads: %v", report.Err())
+	}
+	for _, p := range report.Problems {
+		if len(p.Message) > 400 {
+			t.Fatalf("a message of %d bytes", len(p.Message))
+		}
+	}
+}
+
+// TestLines holds our counting of lines to the parser's.
+func TestLines(t *testing.T) {
+	for name, text := range map[string]string{
+		"unix": "# a\n# b\nzzz: 1\n", "windows": "# a\r\n# b\r\nzzz: 1\r\n", "old mac": "# a\r# b\rzzz: 1\r",
+		"next line": "# a\u0085# b\u0085zzz: 1", "separators": "# a\u2028# b\u2029zzz: 1", "byte order mark": "\ufeff# a\n# b\nzzz: 1",
+	} {
+		_, report := loadText(t, text)
+		if len(report.Problems) != 1 {
+			t.Errorf("%s: %v", name, report.Problems)
+			continue
+		}
+		if p := report.Problems[0]; p.Line != 3 || p.Column != 1 || strings.Trim(p.Excerpt, "\r") != "zzz: 1" {
+			t.Errorf("%s: %d:%d %q", name, p.Line, p.Column, p.Excerpt)
+		}
+	}
+}

@@ -232,7 +232,7 @@ func (r *Report) settle() {
 	if n := len(r.Problems); n > MaxProblems {
 		// Errors decide whether a configuration is used: they go first.
 		slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
-		r.Left = n - MaxProblems
+		r.Left += n - MaxProblems
 		r.Problems = r.Problems[:MaxProblems]
 	}
 }

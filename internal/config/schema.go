@@ -2,8 +2,10 @@ package config
 
 import (
 	"encoding/json/jsontext"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/invopop/jsonschema"
 
@@ -20,6 +22,9 @@ const schemaID = "https://raw.githubusercontent.com/pawlhq/pawl/main/docs/refere
 // It takes every configuration that is written as the reference says. The
 // loader takes a little more (a number where a text is wanted) and checks much
 // more: names, cycles, expressions.
+//
+// The error says which kind's settings can't be described: a field without
+// doc, of a type that no setting can have, or with a key that all kinds have.
 func Schema(reg *connector.Registry) ([]byte, error) {
 	b := schemaBuilder{defs: basicForms()}
 	root := b.structure(reflect.TypeFor[written](), reflect.ValueOf(toldDefaults()))
@@ -42,6 +47,9 @@ func Schema(reg *connector.Registry) ([]byte, error) {
 	}
 	b.kinds(root, "destinations", reflect.ValueOf(writtenDestination{}), destinations)
 
+	if len(b.wrong) > 0 {
+		return nil, fmt.Errorf("schema: %w", errors.Join(b.wrong...))
+	}
 	text, err := root.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
@@ -60,7 +68,8 @@ type kindSchema struct {
 }
 
 type schemaBuilder struct {
-	defs jsonschema.Definitions
+	defs  jsonschema.Definitions
+	wrong []error
 }
 
 func ref(name string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + name} }
@@ -98,6 +107,9 @@ func (b *schemaBuilder) structure(t reflect.Type, v reflect.Value) *jsonschema.S
 
 func (b *schemaBuilder) properties(s *jsonschema.Schema, t reflect.Type, v reflect.Value) {
 	for _, f := range fieldsOf(t) {
+		if f.tags.doc == "" {
+			b.wrong = append(b.wrong, fmt.Errorf("%s: the key %s has no doc", t, f.key))
+		}
 		p := b.field(f, under(v, f))
 		p.Description = f.tags.doc
 		if d := standardOf(f, under(v, f)); d != "" {
@@ -149,7 +161,8 @@ func (b *schemaBuilder) field(f field, v reflect.Value) *jsonschema.Schema {
 	case formOther:
 		return &jsonschema.Schema{}
 	}
-	panic("config: no schema for " + t.String())
+	b.wrong = append(b.wrong, fmt.Errorf("the key %s has the type %s, which no setting can have", f.key, t))
+	return &jsonschema.Schema{}
 }
 
 // kinds makes the items of a list depend on their type: each type has the
@@ -160,6 +173,11 @@ func (b *schemaBuilder) kinds(root *jsonschema.Schema, key string, common reflec
 	var words []any
 	for _, k := range kinds {
 		words = append(words, k.typ)
+		for _, f := range fieldsOf(k.settings.Elem().Type()) {
+			if slices.ContainsFunc(fieldsOf(common.Type()), func(c field) bool { return c.key == f.key }) {
+				b.wrong = append(b.wrong, fmt.Errorf("%s of type %s: the key %s is common to all", key, k.typ, f.key))
+			}
+		}
 		whole := b.structure(common.Type(), common)
 		b.properties(whole, k.settings.Elem().Type(), k.settings)
 		whole.Description = k.doc

@@ -9,9 +9,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // validator compiles the schema of the test's kinds.
@@ -173,5 +177,25 @@ func TestDefaultsAgree(t *testing.T) {
 	got.DeliveredOn, got.Transforms, got.ForwardHeaders = nil, nil, nil // empty, not nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the tags say\n%+v, in force is\n%+v", got, want)
+	}
+}
+
+// wrongSettings is a kind's settings with every mistake of their own.
+type wrongSettings struct {
+	Timeout setting.Duration `yaml:"timeout" doc:"common to all"`
+	Wait    time.Duration    `yaml:"wait" doc:"read as nanoseconds"`
+	Events  chan int         `yaml:"events" doc:"no setting"`
+	Silent  string           `yaml:"silent"`
+}
+
+func (*wrongSettings) Check() []connector.Problem { return nil }
+
+func TestSchemaRefusesKinds(t *testing.T) {
+	reg := connector.NewRegistry(nil, []connector.DestinationKind{{Type: "wrong", New: func() connector.Settings { return &wrongSettings{} }}})
+	_, err := Schema(reg)
+	for _, want := range []string{"timeout is common to all", "wait has the type time.Duration", "events has the type chan int", "silent has no doc"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // ServerTLS names the files that make a listener speak TLS 1.2 or later.
@@ -21,7 +22,7 @@ func (t *ServerTLS) Config() (*tls.Config, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+		return nil, wrapTLS(err)
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if t.ClientCA != "" {
@@ -37,11 +38,19 @@ func (t *ServerTLS) Config() (*tls.Config, error) {
 func LoadCA(file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+		return nil, wrapTLS(err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("tls: %s holds no PEM certificate", file)
 	}
 	return pool, nil
+}
+
+// wrapTLS names the subject once: crypto/tls does so itself, os does not.
+func wrapTLS(err error) error {
+	if strings.HasPrefix(err.Error(), "tls: ") {
+		return err
+	}
+	return fmt.Errorf("tls: %w", err)
 }
