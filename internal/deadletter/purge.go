@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/seglog"
@@ -15,6 +16,7 @@ import (
 // hand are left alone, and so is a segment with lines that can't be read as
 // letters. Marks that no letter needs any more go too.
 func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
+	s.dropVanished()
 	purged := 0
 	for _, seg := range s.letters.Segments() {
 		if err := ctx.Err(); err != nil {
@@ -33,17 +35,20 @@ func (s *Store) purgeSegment(ctx context.Context, seg seglog.Segment, before int
 	open, whole := s.giveUp(seg, before)
 	if whole {
 		err := s.letters.Remove(seg)
-		if err == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.index.remove(seg.Number)
-			return len(open), nil
+		switch {
+		case errors.Is(err, seglog.ErrChanged):
+			s.takeBack(open)
+			return 0, nil // a letter came just now, or another purge was faster
+		case s.there(seg.Number):
+			s.takeBack(open)
+			open = nil
+		default:
+			s.drop(seg.Number)
 		}
-		s.takeBack(open)
-		if !errors.Is(err, seglog.ErrChanged) {
-			return 0, fmt.Errorf("purging dead letters: %w", err)
+		if err != nil {
+			err = fmt.Errorf("purging dead letters: %w", err)
 		}
-		return 0, nil // a letter came just now: next time
+		return len(open), err
 	}
 	purged := 0
 	for len(open) > 0 {
@@ -59,6 +64,28 @@ func (s *Store) purgeSegment(ctx context.Context, seg seglog.Segment, before int
 		open = open[len(part):]
 	}
 	return purged, nil
+}
+
+// there reports whether the files still have the segment.
+func (s *Store) there(number int64) bool {
+	return slices.ContainsFunc(s.letters.Segments(), func(o seglog.Segment) bool { return o.Number == number })
+}
+
+// drop forgets the letters of a segment that is gone.
+func (s *Store) drop(number int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index.remove(number)
+}
+
+// dropVanished forgets the letters of files that somebody else removed.
+func (s *Store) dropVanished() {
+	for _, v := range s.views() {
+		if !s.there(v.segment.number) {
+			s.o.Log.Warn("dead letters: a file was removed by somebody else", "segment", v.segment.number, "letters", v.entries)
+			s.drop(v.segment.number)
+		}
+	}
 }
 
 // giveUp returns the open letters of a segment that are old enough, and whether

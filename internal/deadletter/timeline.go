@@ -79,26 +79,27 @@ func attempt(b *strings.Builder, a *message.Attempt, since time.Time) {
 	if a.Waited > 0 {
 		fmt.Fprintf(b, " after waiting %s", span(a.Waited))
 	}
-	fmt.Fprintf(b, ": %s in %s", outcome(a.Outcome), span(a.Duration))
+	fmt.Fprintf(b, ": %s", ended(a))
 	if a.Error != "" || len(a.Tags) > 0 {
 		fmt.Fprintf(b, ": %s", withTags(a.Error, a.Tags))
 	}
 	b.WriteByte('\n')
 }
 
-// outcome is an attempt's outcome in a sentence.
-func outcome(o message.Outcome) string {
-	switch o {
+// ended is how an attempt ended, in a sentence.
+func ended(a *message.Attempt) string {
+	took := span(a.Duration)
+	switch a.Outcome {
 	case message.OutcomeOK:
-		return "ok"
+		return "delivered in " + took
 	case message.OutcomeRetry:
-		return "failed, worth a retry,"
+		return "failed in " + took + ", worth a retry"
 	case message.OutcomePermanent:
-		return "failed for good"
+		return "failed in " + took + " for good"
 	case message.OutcomeCancelled:
-		return "cancelled"
+		return "cancelled after " + took
 	}
-	return plain(string(o))
+	return plain(string(a.Outcome)) + " in " + took
 }
 
 func withTags(text string, tags failure.Tags) string {

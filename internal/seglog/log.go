@@ -172,7 +172,9 @@ func (l *Log) Segments() []Segment {
 }
 
 // Remove removes a segment that is still as it was when Segments returned it.
-// One that has grown or gone since is left alone: ErrChanged.
+// One that has grown or gone since is left alone: ErrChanged. After any other
+// error Segments says whether it is still there; where it is not, its removal
+// may not be durable, and a crash may bring it back.
 func (l *Log) Remove(s Segment) error {
 	l.io.Lock()
 	defer l.io.Unlock()
