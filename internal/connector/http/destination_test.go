@@ -14,7 +14,6 @@ import (
 	"maps"
 	"net"
 	nethttp "net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +22,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/connector/connectortest"
@@ -122,100 +120,6 @@ func serve(t *testing.T, n *testbed.Network, e *endpoint, hostport string, conf 
 		<-done
 		synctest.Wait()
 	})
-}
-
-// transport is a way for a request to travel.
-type transport struct {
-	name   string
-	change func(*DestinationSettings)
-	conf   *tls.Config
-	proto  string
-}
-
-func transports(t *testing.T) []transport {
-	t.Helper()
-	cert, key, _ := certificateFiles(t, "api.test")
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secure := func(s *DestinationSettings) {
-		s.URL = strings.Replace(s.URL, "http://", "https://", 1)
-		s.TLS = &ClientTLS{CA: cert}
-	}
-	return []transport{
-		{"plain", func(*DestinationSettings) {}, nil, "HTTP/1.1"},
-		{"tls", secure, &tls.Config{Certificates: []tls.Certificate{pair}}, "HTTP/1.1"},
-		{"http2", func(s *DestinationSettings) { secure(s); s.HTTP2 = true }, &tls.Config{Certificates: []tls.Certificate{pair}}, "HTTP/2.0"},
-	}
-}
-
-const topSecret = "s3cr3t-value"
-
-// statuses are the failures that every transport can play.
-func statuses() []connectortest.Failure {
-	status := func(name string, class failure.Class, verdict failure.Verdict, tags ...failure.Tag) connectortest.Failure {
-		return connectortest.Failure{
-			Name: name, Step: connectortest.Step{Do: connectortest.Fail, Fail: name},
-			Tags: tags, Class: class, Verdict: verdict, Throttled: strings.HasPrefix(name, "429"),
-		}
-	}
-	all := []connectortest.Failure{
-		status("500", failure.Transient, failure.Sick, "5xx", "500"),
-		status("503", failure.Transient, failure.Sick, "5xx", "503"),
-		status("503 wait", failure.Transient, failure.Neutral, "5xx", "503"),
-		status("429 wait", failure.Transient, failure.Neutral, "4xx", "429"),
-		status("408", failure.Transient, failure.Neutral, "4xx", "408", "timeout"),
-		status("404", failure.Permanent, failure.Suspect, "4xx", "404"),
-		status("400", failure.Permanent, failure.Alive, "4xx", "400"),
-		status("307", failure.Permanent, failure.Alive, "3xx", "307"), // never followed
-	}
-	for i := range all {
-		if strings.HasSuffix(all[i].Name, "wait") {
-			all[i].RetryAfter = 7 * time.Second
-		}
-	}
-	return all
-}
-
-// TestSuite runs what every destination must do. A reset is not in its table:
-// on a connection that was used before it makes egress send once more, see
-// TestResetOfAUsedConnection.
-func TestSuite(t *testing.T) {
-	for _, way := range transports(t) {
-		t.Run(way.name, func(t *testing.T) {
-			failures := statuses()
-			if way.proto == "HTTP/1.1" {
-				failures = append(failures, connectortest.Failure{
-					Name: "broken", Step: connectortest.Step{Do: connectortest.Fail, Fail: "broken"},
-					Tags: failure.Tags{failure.Broken}, Class: failure.Transient, Verdict: failure.Sick,
-				})
-			}
-			connectortest.Destination(t, connectortest.DestinationHarness{
-				Open: func(t *testing.T, script connectortest.Script) (connector.Destination, connectortest.FarSide) {
-					far := &endpoint{script: script}
-					n := &testbed.Network{}
-					s := newDestinationSettings(false)
-					s.URL = "http://api.test:99/hook?token=" + topSecret
-					s.Headers = map[string]setting.Secret{"X-Api-Key": setting.NewSecret(topSecret)}
-					s.Auth = &Login{Bearer: &BearerLogin{Token: setting.NewSecret(topSecret)}}
-					way.change(s)
-					if p := s.Check(); len(p) > 0 {
-						t.Fatalf("settings: %v", p)
-					}
-					serve(t, n, far, "api.test:99", way.conf)
-					d, err := OpenDestination(s, connector.Env{Name: "api", Dial: n.Dial})
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { _ = d.Close() })
-					return d, far
-				},
-				Clock: connectortest.InBubble, Failures: failures,
-				Hangs: connectortest.Yes, Keys: connectortest.Yes, Secrets: []string{topSecret},
-			})
-		})
-	}
 }
 
 // outgoing is a destination in front of an endpoint, in virtual time.
@@ -413,86 +317,6 @@ func TestOwnSignaturesPassOurSource(t *testing.T) {
 	})
 }
 
-func TestValuesThatDontFitAreRefused(t *testing.T) {
-	for _, c := range []struct{ name, url, header, want string }{
-		{"dots", "http://api.test/a/{{ .dots }}/b", "", "path holds . or .."},
-		{"a dot", "http://api.test/a/{{ .dot }}", "", "path holds . or .."},
-		{"dots from two values", "http://api.test/a/{{ .dot }}{{ .dot }}/b", "", "path holds . or .."},
-		{"empty in the path", "http://api.test/a/{{ .empty }}", "", "is empty"},
-		{"null", "http://api.test/a?x={{ .null }}", "", "is null"},
-		{"line in a header", "http://api.test/", "a{{ .line }}", "control character"},
-		{"null in a header", "http://api.test/", "{{ .null }}", "is null"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			sending(t, func(s *DestinationSettings, _ *connector.Env) {
-				s.URL = c.url
-				if c.header != "" {
-					s.Headers = map[string]setting.Secret{"X-A": one(c.header)}
-				}
-			}, func(o *outgoing) {
-				_, err := o.dest.Send(o.Context(), sample())
-				f := failure.From(err)
-				if err == nil || !strings.Contains(f.Error(), c.want) || !f.Tags.Has(failure.Transform) || f.Class != failure.Permanent || f.Verdict != failure.Neutral {
-					o.Errorf("%v (%+v), want a permanent failure with %q", err, f, c.want)
-				}
-				if len(o.far.Requests()) != 0 {
-					o.Error("a request was sent")
-				}
-			})
-		})
-	}
-}
-
-func TestOddValuesStayInTheirPlace(t *testing.T) {
-	for expr, want := range map[string]string{
-		".host": "/x/@evil.test%2F/y", ".encoded": "/x/%252e%252e/y", ".line": "/x/a%0Ab:%20c/y",
-	} {
-		sending(t, func(s *DestinationSettings, _ *connector.Env) { s.URL = "http://api.test/x/{{ " + expr + " }}/y" }, func(o *outgoing) {
-			if _, err := o.dest.Send(o.Context(), sample()); err != nil {
-				o.Fatal(err)
-			}
-			if got := o.far.request(o.T).RequestURI; got != want {
-				o.Errorf("%s: %s, want %s", expr, got, want)
-			}
-		})
-	}
-}
-
-// TestAnyValueKeepsHostAndShape: whatever a message holds, the request goes to
-// the host of the settings, with as many parts of the path and fields of the
-// query, and the endpoint reads back the value.
-func TestAnyValueKeepsHostAndShape(t *testing.T) {
-	u, err := parseURL("https://ann:pw@api.test:8443/a/{{ .x }}/b-{{ .x }}?k={{ .x }}&l=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		value := rapid.OneOf(rapid.String(), rapid.StringMatching(`[./%@:?#&=\\ -]{0,8}`)).Draw(t, "value")
-		got, err := u.with(func(int, place) (string, error) { return value, nil })
-		if err != nil {
-			if value != "" && value != "." && value != ".." && len(value) < 1000 {
-				t.Fatalf("refused: %v", err)
-			}
-			return
-		}
-		again, err := url.Parse(got.String())
-		if err != nil || again.Host != "api.test:8443" || again.Scheme != "https" || again.User.String() != "ann:pw" {
-			t.Fatalf("%v, %v", again, err)
-		}
-		parts := strings.Split(again.EscapedPath(), "/")
-		if len(parts) != 4 || again.Fragment != "" {
-			t.Fatalf("the path became %q", parts)
-		}
-		if plain, err := url.PathUnescape(parts[2]); err != nil || plain != value {
-			t.Fatalf("the path says %q", plain)
-		}
-		q, err := url.ParseQuery(again.RawQuery)
-		if err != nil || len(q) != 2 || q.Get("k") != value {
-			t.Fatalf("the query says %v, %v", q, err)
-		}
-	})
-}
-
 func TestResetOfAUsedConnection(t *testing.T) {
 	sending(t, func(*DestinationSettings, *connector.Env) {}, func(o *outgoing) {
 		o.far.script = connectortest.Script{{Do: connectortest.Reset}, {Do: connectortest.Accept}, {Do: connectortest.Reset}, {Do: connectortest.Accept}}
@@ -538,115 +362,4 @@ func TestPrivateAddressesCanBeDenied(t *testing.T) {
 	if _, err := d.Send(t.Context(), sample()); err == nil || failure.From(err).Class != failure.Permanent {
 		t.Errorf("%v, want a permanent failure", err)
 	}
-}
-
-func TestDestinationSettingsAreChecked(t *testing.T) {
-	kinds := map[string]connector.DestinationKind{}
-	for _, k := range DestinationKinds() {
-		kinds[k.Type] = k
-	}
-	for _, c := range []struct {
-		name, typ string
-		change    func(*DestinationSettings)
-		want      []string
-	}{
-		{"fine", "https", func(*DestinationSettings) {}, nil},
-		{"plain for https", "https", func(s *DestinationSettings) { s.URL = "http://a.test/" + topSecret }, []string{"url"}},
-		{"plain for http", "http", func(s *DestinationSettings) { s.URL = "http://a.test" }, nil},
-		{"missing", "http", func(s *DestinationSettings) { s.URL = "" }, []string{"url"}},
-		{"scheme", "http", func(s *DestinationSettings) { s.URL = "ftp://a/" + topSecret }, []string{"url"}},
-		{"no host", "http", func(s *DestinationSettings) { s.URL = "https:///" + topSecret }, []string{"url"}},
-		{"host of a message", "http", func(s *DestinationSettings) { s.URL = "https://{{ .h }}.test/" }, []string{"url"}},
-		{"port of a message", "http", func(s *DestinationSettings) { s.URL = "https://a.test:{{ .h }}/" }, []string{"url"}},
-		{"all of a message", "http", func(s *DestinationSettings) { s.URL = "{{ .h }}" }, []string{"url"}},
-		{"behind the host", "http", func(s *DestinationSettings) { s.URL = "https://a.test{{ .h }}/" }, []string{"url"}},
-		{"user", "http", func(s *DestinationSettings) {
-			s.URL = "https://a:" + topSecret + "@a.test/"
-			s.Auth = &Login{Bearer: &BearerLogin{Token: one("x")}}
-		}, []string{"auth"}},
-		{"fragment", "http", func(s *DestinationSettings) { s.URL = "https://a.test/#" + topSecret }, []string{"url"}},
-		{"open braces", "http", func(s *DestinationSettings) { s.URL = "https://a.test/{{ .x" }, []string{"url"}},
-		{"dots", "http", func(s *DestinationSettings) { s.URL = "https://a.test/a/%2E%2e/b" }, []string{"url"}},
-		{"bad escape", "http", func(s *DestinationSettings) { s.URL = "https://a.test/%zz" }, []string{"url"}},
-		{"query of a message", "http", func(s *DestinationSettings) { s.URL = "https://a.test?x={{ .x }}" }, nil},
-		{"method", "http", func(s *DestinationSettings) { s.Method = "CONNECT" }, []string{"method"}},
-		{"headers", "http", func(s *DestinationSettings) {
-			s.Headers = map[string]setting.Secret{
-				"a b": one(""), "Connection": one(""), "Host": one("{{ .h }}"), "X": one(topSecret + "\n"), "Y": one("{{"), "X-a": one(""), "x-A": one(""),
-			}
-		}, []string{"headers.Connection", "headers.Host", "headers.X", "headers.Y", "headers.a b", "headers.x-A"}},
-		{"two logins", "http", func(s *DestinationSettings) {
-			s.Auth = &Login{Bearer: &BearerLogin{Token: one(topSecret + "\n")}, Basic: &BasicAuth{}}
-			s.Headers = map[string]setting.Secret{"authorization": one(topSecret)}
-		}, []string{"headers.authorization", "auth", "auth.bearer.token", "auth.basic.user"}},
-		{"no token", "http", func(s *DestinationSettings) { s.Auth = &Login{Bearer: &BearerLogin{}} }, []string{"auth.bearer.token"}},
-		{"sign", "http", func(s *DestinationSettings) {
-			s.Sign = &Sign{HMAC: &HMACForm{Prefix: "\n"}, StandardWebhooks: &Secrets{Secret: one("no base64!" + topSecret)}}
-		}, []string{"sign", "sign.hmac.secret", "sign.hmac.prefix", "sign.standard_webhooks.secret"}},
-		{"tls", "http", func(s *DestinationSettings) {
-			s.URL, s.TLS, s.HTTP2 = "http://a.test", &ClientTLS{Cert: "x"}, true
-		}, []string{"tls", "tls", "http2"}},
-		{"proxy", "http", func(s *DestinationSettings) { s.Proxy = one("ftp://" + topSecret) }, []string{"proxy"}},
-		{"no proxy", "http", func(s *DestinationSettings) { s.Proxy = one(topSecret); s.DenyPrivate = true }, []string{"proxy", "deny_private"}},
-		{"connect_timeout", "http", func(s *DestinationSettings) { s.ConnectTimeout = 0 }, []string{"connect_timeout"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := kinds[c.typ].New().(*DestinationSettings)
-			s.URL = "https://a.test/x"
-			c.change(s)
-			var got []string
-			for _, p := range s.Check() {
-				got = append(got, p.Field)
-				if strings.Contains(p.Message, topSecret) {
-					t.Errorf("a problem shows a secret: %s", p.Message)
-				}
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("fields (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestOpenRefuses(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*DestinationSettings)
-		want   string
-	}{
-		"expression in the URL":  {func(s *DestinationSettings) { s.URL = "http://a.test/{{ x }}" }, "url: {{ x }}: no such expression"},
-		"expression in a header": {func(s *DestinationSettings) { s.Headers = map[string]setting.Secret{"X": one("{{ x }}")} }, "headers.X: {{ x }}: no such expression"},
-		"the key among headers":  {func(s *DestinationSettings) { s.Headers = map[string]setting.Secret{"idempotency-key": one("x")} }, "headers.Idempotency-Key: pawl sets this one itself"},
-		"a signature among them": {func(s *DestinationSettings) {
-			s.Headers = map[string]setting.Secret{"x-signature": one("x")}
-			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s")}}
-		}, "headers.X-Signature: pawl sets this one itself"},
-		"authorities without file": {func(s *DestinationSettings) { s.URL = "https://a.test"; s.TLS = &ClientTLS{CA: "/nonexistent.pem"} }, "nonexistent"},
-	} {
-		s := newDestinationSettings(false)
-		s.URL = "http://a.test/"
-		c.change(s)
-		if _, err := OpenDestination(s, connector.Env{Compile: compile}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
-}
-
-func FuzzURL(f *testing.F) {
-	for _, s := range []string{"https://a.test/x", "http://u:p@[::1]:80/{{ .a }}?b={{ .c }}", "https://a.test?x", "http://a/%2e", "https://a/#x", "{{ .x }}"} {
-		f.Add(s, "v")
-		f.Add(s, "../@b/?#")
-	}
-	f.Fuzz(func(t *testing.T, raw, value string) {
-		u, err := parseURL(raw)
-		if err != nil {
-			return
-		}
-		got, err := u.with(func(int, place) (string, error) { return value, nil })
-		if err != nil {
-			return
-		}
-		if got.Host != u.origin.Host || got.Scheme != u.origin.Scheme {
-			t.Fatalf("%q with %q goes to %s://%s", raw, value, got.Scheme, got.Host)
-		}
-	})
 }

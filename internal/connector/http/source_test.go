@@ -7,8 +7,6 @@ package http
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json/v2"
 	"errors"
@@ -27,7 +25,6 @@ import (
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/ingress"
-	"github.com/pawlhq/pawl/internal/setting"
 	"github.com/pawlhq/pawl/internal/testbed"
 )
 
@@ -220,67 +217,6 @@ func TestMessageIsWhatWasSent(t *testing.T) {
 	})
 }
 
-func TestIDs(t *testing.T) {
-	long := strings.Repeat("k", 256)
-	for _, c := range []struct {
-		name   string
-		change func(*SourceSettings)
-		header []string
-		body   string
-		want   string // "" for one of our own
-		status int
-	}{
-		{"none", nil, nil, "", "", 200},
-		{"empty", nil, []string{"Idempotency-Key", ""}, "", "", 200},
-		{"key", nil, []string{"Idempotency-Key", "k1", "Webhook-Id", "w1"}, "", "k1", 200},
-		{"webhook-id", nil, []string{"Webhook-Id", "w1"}, "", "w1", 200},
-		{"quoted stays quoted", nil, []string{"Idempotency-Key", `"k1"`}, "", `"k1"`, 200},
-		{"256 bytes", nil, []string{"Idempotency-Key", long}, "", long, 200},
-		{"257 bytes", nil, []string{"Idempotency-Key", long + "k"}, "", "", 400},
-		{"a tab", nil, []string{"Idempotency-Key", "a\tb"}, "", "", 400},
-		{"a C1 control", nil, []string{"Idempotency-Key", "a\u0085b"}, "", "", 400},
-		{"not UTF-8", nil, []string{"Idempotency-Key", "a\xffb"}, "", "", 400},
-		{"twice", nil, []string{"Idempotency-Key", "a", "Idempotency-Key", "b"}, "", "", 400},
-		{"prefix", func(s *SourceSettings) { s.KeyPrefix = "eu:" }, []string{"Idempotency-Key", "k1"}, "", "eu:k1", 200},
-		{"prefix leaves less room", func(s *SourceSettings) { s.KeyPrefix = "eu:" }, []string{"Idempotency-Key", long[:254]}, "", "", 400},
-		{"id_header", func(s *SourceSettings) { s.IDHeader = "x-event" }, []string{"X-Event", "e1", "Idempotency-Key", "k"}, "", "e1", 200},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			withSource(t, c.change, func(r *rig) {
-				a := r.post(c.body, c.header...)
-				if a.status != c.status {
-					t.Fatalf("status %d %s, want %d", a.status, a.body, c.status)
-				}
-				if a.status != 200 {
-					if r.relay.count() != 0 || a.header.Get("Content-Type") != "application/problem+json" {
-						t.Errorf("a refused request became a message, or is no problem document: %+v", a)
-					}
-					return
-				}
-				d := r.relay.last(r.T)
-				if c.want == "" {
-					if d.Keyed || len(d.Message.ID) != 26 {
-						t.Errorf("id %q, keyed %v; want a ULID of our own", d.Message.ID, d.Keyed)
-					}
-				} else if d.Message.ID != c.want || !d.Keyed {
-					t.Errorf("id %q, keyed %v; want %q from the caller", d.Message.ID, d.Keyed, c.want)
-				}
-			})
-		})
-	}
-}
-
-func TestOwnIDsSortAsTheyWereMade(t *testing.T) {
-	now, before := time.Now(), ""
-	for range 10_000 {
-		id := newID(now)
-		if id <= before {
-			t.Fatalf("%s after %s", id, before)
-		}
-		before = id
-	}
-}
-
 func TestEverySettlementHasItsAnswer(t *testing.T) {
 	for _, c := range []struct {
 		outcome connector.Settlement
@@ -406,167 +342,4 @@ func TestBadRequestsAreRefused(t *testing.T) {
 			t.Errorf("%d refused requests were counted, want 11", invalid)
 		}
 	})
-}
-
-func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
-	withSource(t, func(s *SourceSettings) { s.MaxBody = 1000 }, func(r *rig) {
-		// Announced too large: answered at once, though the body never comes.
-		begin := time.Now()
-		a, err := r.raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
-		if err != nil || a.status != 413 || time.Since(begin) != 0 {
-			t.Errorf("%+v, %v after %v", a, err, time.Since(begin))
-		}
-	})
-}
-
-func TestSlowBodyIsCut(t *testing.T) {
-	withSource(t, nil, func(r *rig) {
-		c, err := r.net.Dial(r.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		begin := time.Now()
-		go func() {
-			_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
-			for range 1000 {
-				if _, err := io.WriteString(c, "x"); err != nil {
-					return
-				}
-				time.Sleep(time.Second)
-			}
-		}()
-		a, err := readAnswer(c)
-		if err != nil || a.status != 408 || time.Since(begin) != ingress.TransferTimeout || r.relay.count() != 0 {
-			t.Errorf("%+v, %v after %v", a, err, time.Since(begin))
-		}
-		_ = c.Close()
-		time.Sleep(2 * time.Second) // the writer notices
-	})
-}
-
-func TestBodyThatEndsEarlyIsNoMessage(t *testing.T) {
-	withSource(t, nil, func(r *rig) {
-		c, err := r.net.Dial(r.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
-		_ = c.(*testbed.Conn).CloseWrite()
-		if a, err := readAnswer(c); err != nil || a.status != 400 || r.relay.count() != 0 {
-			t.Errorf("%+v, %v", a, err)
-		}
-		_ = c.Close()
-	})
-}
-
-func packed(t *testing.T, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = io.WriteString(z, text)
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-func TestGzip(t *testing.T) {
-	withSource(t, func(s *SourceSettings) { s.MaxBody = 1 << 20 }, func(r *rig) {
-		zeros := func(n int) string { return packed(t, strings.Repeat("\x00", n)) }
-		whole := packed(t, `{"a":1}`)
-		for name, c := range map[string]struct {
-			body   string
-			status int
-		}{
-			"unpacked":       {whole, 200},
-			"two members":    {whole + packed(t, " "), 200},
-			"cut":            {whole[:len(whole)-4], 400},
-			"trailing bytes": {whole + "xxxx", 400},
-			"past max_body":  {zeros(1<<20 + 1), 413},
-			"bomb":           {zeros(1 << 20), 413}, // a thousand times its size
-			"small is fine":  {zeros(ratioFrom), 200},
-		} {
-			a := r.post(c.body, "Content-Encoding", "gzip")
-			if a.status != c.status {
-				t.Errorf("%s: %d %s, want %d", name, a.status, a.body, c.status)
-			}
-		}
-		r.post(whole, "Content-Encoding", "gzip")
-		m := r.relay.last(t).Message
-		if string(m.Body) != `{"a":1}` || m.Headers["content-encoding"] != nil {
-			t.Errorf("body %q, headers %v", m.Body, m.Headers)
-		}
-	})
-}
-
-func TestForms(t *testing.T) {
-	withSource(t, nil, func(r *rig) {
-		r.post("b=2&a=1+x&b=%C3%A9&c=", "Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-		m := r.relay.last(t).Message
-		if string(m.Body) != `{"a":"1 x","b":["2","é"],"c":""}` || m.ContentType != "application/json" ||
-			!strings.Contains(string(m.Attributes["http"]), `"form":true`) {
-			t.Errorf("body %s, type %s, http %s", m.Body, m.ContentType, m.Attributes["http"])
-		}
-	})
-}
-
-func TestSettingsAreChecked(t *testing.T) {
-	secret := setting.NewSecret("s")
-	body := "x"
-	for _, c := range []struct {
-		name   string
-		change func(*SourceSettings)
-		want   []string // fields
-	}{
-		{"fine", func(*SourceSettings) {}, nil},
-		{"everything", func(s *SourceSettings) {
-			*s = SourceSettings{
-				Listen: "8080", Path: "x", TLS: &setting.ServerTLS{Cert: "a"}, MaxBody: 11 << 20,
-				KeyPrefix: strings.Repeat("x", 65), IDHeader: "a b",
-				Auth:   &Auth{},
-				Answer: &Answer{Status: 404, Headers: map[string]string{"a b": "", "Connection": "", "X": "\n"}},
-			}
-		}, []string{"listen", "path", "methods", "tls", "ack_timeout", "max_body", "key_prefix", "id_header", "auth", "answer.status", "answer.headers.Connection", "answer.headers.X", "answer.headers.a b"}},
-		{"no listen", func(s *SourceSettings) { s.Listen = "" }, []string{"listen"}},
-		{"named port", func(s *SourceSettings) { s.Listen = "a:http" }, []string{"listen"}},
-		{"methods", func(s *SourceSettings) { s.Methods = []string{"POST", "post", "TRACE", "POST"} }, []string{"methods.1", "methods.2", "methods.3"}},
-		{"prefix", func(s *SourceSettings) { s.KeyPrefix = "\x00" }, []string{"key_prefix"}},
-		{"answer", func(s *SourceSettings) { s.Answer = &Answer{Status: 204, Body: &body} }, []string{"answer.body"}},
-		{"two ways", func(s *SourceSettings) {
-			s.Auth = &Auth{Basic: &BasicAuth{User: "u", Password: secret}, Preset: "github", Secret: secret}
-		}, []string{"auth"}},
-		{"no secrets", func(s *SourceSettings) { s.Auth = &Auth{Bearer: &BearerAuth{}} }, []string{"auth.bearer.token"}},
-		{"empty secret", func(s *SourceSettings) {
-			s.Auth = &Auth{Preset: "github", Secrets: []setting.Secret{secret, {}}}
-		}, []string{"auth.secrets"}},
-		{"stray secret", func(s *SourceSettings) { s.Auth = &Auth{Bearer: &BearerAuth{Token: secret}, Secret: secret} }, []string{"auth"}},
-		{"preset", func(s *SourceSettings) { s.Auth = &Auth{Preset: "gitlab", Secret: secret} }, []string{"auth.preset"}},
-		{"basic", func(s *SourceSettings) { s.Auth = &Auth{Basic: &BasicAuth{User: "a:b"}} }, []string{"auth.basic.user", "auth.basic.password"}},
-		{"standard", func(s *SourceSettings) {
-			s.Auth = &Auth{StandardWebhooks: &Secrets{Secret: setting.NewSecret("no base64!")}}
-		}, []string{"auth.standard_webhooks.secret"}},
-		{"hmac", func(s *SourceSettings) {
-			s.Auth = &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: secret, Header: "a b", Algorithm: "md5", Encoding: "hax", Payload: "{bdy}"}, Tolerance: 1}}
-		}, []string{"auth.hmac.header", "auth.hmac.algorithm", "auth.hmac.encoding", "auth.hmac.payload", "auth.hmac.tolerance"}},
-		{"unsigned time", func(s *SourceSettings) {
-			s.Auth = &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: secret, TimestampHeader: "T", Payload: "{body}"}}}
-		}, []string{"auth.hmac.payload"}},
-		{"no body", func(s *SourceSettings) {
-			s.Auth = &Auth{HMAC: &HMACAuth{HMACForm: HMACForm{Secret: secret, Payload: "x"}}}
-		}, []string{"auth.hmac.payload"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newSourceSettings().(*SourceSettings)
-			s.Listen = address
-			c.change(s)
-			var got []string
-			for _, p := range s.Check() {
-				got = append(got, p.Field)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("fields (-want +got):\n%s", diff)
-			}
-		})
-	}
 }

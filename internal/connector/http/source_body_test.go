@@ -1,0 +1,116 @@
+package http
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/ingress"
+	"github.com/pawlhq/pawl/internal/testbed"
+)
+
+func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
+	withSource(t, func(s *SourceSettings) { s.MaxBody = 1000 }, func(r *rig) {
+		// Announced too large: answered at once, though the body never comes.
+		begin := time.Now()
+		a, err := r.raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
+		if err != nil || a.status != 413 || time.Since(begin) != 0 {
+			t.Errorf("%+v, %v after %v", a, err, time.Since(begin))
+		}
+	})
+}
+
+func TestSlowBodyIsCut(t *testing.T) {
+	withSource(t, nil, func(r *rig) {
+		c, err := r.net.Dial(r.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		begin := time.Now()
+		go func() {
+			_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+			for range 1000 {
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		}()
+		a, err := readAnswer(c)
+		if err != nil || a.status != 408 || time.Since(begin) != ingress.TransferTimeout || r.relay.count() != 0 {
+			t.Errorf("%+v, %v after %v", a, err, time.Since(begin))
+		}
+		_ = c.Close()
+		time.Sleep(2 * time.Second) // the writer notices
+	})
+}
+
+func TestBodyThatEndsEarlyIsNoMessage(t *testing.T) {
+	withSource(t, nil, func(r *rig) {
+		c, err := r.net.Dial(r.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+		_ = c.(*testbed.Conn).CloseWrite()
+		if a, err := readAnswer(c); err != nil || a.status != 400 || r.relay.count() != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		_ = c.Close()
+	})
+}
+
+func packed(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestGzip(t *testing.T) {
+	withSource(t, func(s *SourceSettings) { s.MaxBody = 1 << 20 }, func(r *rig) {
+		zeros := func(n int) string { return packed(t, strings.Repeat("\x00", n)) }
+		whole := packed(t, `{"a":1}`)
+		for name, c := range map[string]struct {
+			body   string
+			status int
+		}{
+			"unpacked":       {whole, 200},
+			"two members":    {whole + packed(t, " "), 200},
+			"cut":            {whole[:len(whole)-4], 400},
+			"trailing bytes": {whole + "xxxx", 400},
+			"past max_body":  {zeros(1<<20 + 1), 413},
+			"bomb":           {zeros(1 << 20), 413}, // a thousand times its size
+			"small is fine":  {zeros(ratioFrom), 200},
+		} {
+			a := r.post(c.body, "Content-Encoding", "gzip")
+			if a.status != c.status {
+				t.Errorf("%s: %d %s, want %d", name, a.status, a.body, c.status)
+			}
+		}
+		r.post(whole, "Content-Encoding", "gzip")
+		m := r.relay.last(t).Message
+		if string(m.Body) != `{"a":1}` || m.Headers["content-encoding"] != nil {
+			t.Errorf("body %q, headers %v", m.Body, m.Headers)
+		}
+	})
+}
+
+func TestForms(t *testing.T) {
+	withSource(t, nil, func(r *rig) {
+		r.post("b=2&a=1+x&b=%C3%A9&c=", "Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+		m := r.relay.last(t).Message
+		if string(m.Body) != `{"a":"1 x","b":["2","é"],"c":""}` || m.ContentType != "application/json" ||
+			!strings.Contains(string(m.Attributes["http"]), `"form":true`) {
+			t.Errorf("body %s, type %s, http %s", m.Body, m.ContentType, m.Attributes["http"])
+		}
+	})
+}
