@@ -241,7 +241,6 @@ func TestBounds(t *testing.T) {
 		name, text, want string
 	}{
 		{"a large file", "# " + strings.Repeat("x", MaxFileBytes), "larger than 4096 KiB"},
-		{"many values", "x: [" + strings.Repeat("1,", MaxNodes) + "]", "more than 500000 values"},
 		{"deep", "x: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "levels deep"},
 		{"deeper than the parser goes", "x: " + strings.Repeat("[", 100_000), ""},
 	} {
@@ -306,15 +305,33 @@ func write(t testing.TB, path, text string) {
 
 // TestWarningsHideNoError has more warnings than are kept, and one error.
 func TestWarningsHideNoError(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("destinations:\n")
+	l, _ := newLoader(nil, testOptions())
+	f := &file{path: "pawl.yaml"}
 	for i := range maxFound + 10 {
-		fmt.Fprintf(&b, "  - { name: d%d, type: stdout }\n", i)
+		l.warnf(f, nil, "warning %d", i)
 	}
-	b.WriteString("log: { level: loud }\n")
-	c, report := loadText(t, b.String())
-	if c != nil || report.Errors() != 1 || report.Problems[0].Severity != Error || report.Left != maxFound+11-MaxProblems {
-		t.Errorf("configuration %v, %d errors, %d left", c != nil, report.Errors(), report.Left)
+	l.errorf(f, nil, "the error")
+	report := l.finish()
+	if report.Errors() != 1 || report.Problems[0].Severity != Error || report.Left != maxFound+11-MaxProblems {
+		t.Errorf("%d errors, %d left", report.Errors(), report.Left)
+	}
+}
+
+// TestFindState finds the state folder of configurations that do not load.
+func TestFindState(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pawl.yaml")
+	for text, want := range map[string]string{
+		"state: ./kept\nnonsense: 1\n": filepath.Join(dir, "kept"),
+		"nonsense: 1\n":                filepath.Join(dir, "pawl-data"),
+	} {
+		write(t, path, text)
+		if got, err := FindState([]string{path}); err != nil || got != want {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+	if got, err := FindState([]string{filepath.Join(dir, "absent.yaml")}); err == nil {
+		t.Errorf("no configuration has its state in %s", got)
 	}
 }
 
