@@ -153,6 +153,8 @@ func TestConfigureFewerTrials(t *testing.T) {
 func TestSettingsThatDoNotPassDoNoHarm(t *testing.T) {
 	for _, s := range []breaker.Settings{{}, {FailureRatio: -1, MinRequests: -5, Window: -1, OpenFor: -1, MaxOpenFor: -1, HalfOpenMax: -1}} {
 		r := newRig(t, s)
+		r.each(10, breaker.Success)
+		r.want(breaker.Closed)
 		r.each(1, breaker.Sick)
 		r.want(breaker.Open)
 		r.pass(1)
