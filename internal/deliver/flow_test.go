@@ -286,3 +286,50 @@ func TestPausedAndResumed(t *testing.T) {
 		}
 	})
 }
+
+func TestAShorterHoldDoesNotCutALongerOne(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		e := always(well, asks(429, time.Second).taking(time.Second), asks(503, 8*time.Second))
+		r.configure(spec("a", e, attempts(1)))
+		first := r.start(r.Context(), "a")
+		r.deliver(r.Context(), "a") // is asked to wait until 8 s
+		<-first                     // until 2 s
+		if res := r.deliver(r.Context(), "a"); res.Status != Delivered || r.at() != 8*time.Second {
+			t.Errorf("%s at %v, want delivered at 8s", reasons(res), r.at())
+		}
+		if n := len(r.told(event.HoldSet)); n != 1 {
+			t.Errorf("told of %d holds, want the longer alone", n)
+		}
+	})
+}
+
+// One who comes at the very moment at which the gate opens by itself, before
+// those who wait were served, goes behind them.
+func TestNobodyOvertakes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		p := &post{gate: gate{workers: 1}, events: r.take}
+		p.gate.ramp.SetCeiling(1)
+		var before, after pass
+		first := &waiter{pass: &before}
+		p.mu.Lock()
+		p.push(first) // the gate is free, and the alarm has not rung yet
+		p.mu.Unlock()
+		second := &waiter{pass: &after}
+		came := make(chan entry, 1)
+		go func() { came <- p.enter(r.Context(), second, time.Time{}) }()
+		synctest.Wait()
+		if len(came) != 0 || p.waiting != 2 {
+			t.Fatal("the second overtook the first")
+		}
+		p.change(func(*gate, time.Time) {})
+		synctest.Wait()
+		if first.answer != goes || len(came) != 0 {
+			t.Error("the first was not served first")
+		}
+		p.leave(first, nil, 0)
+		if <-came != entered {
+			t.Error("the second was not served")
+		}
+		p.leave(second, nil, 0)
+	})
+}
