@@ -18,8 +18,8 @@ import (
 // have it.
 const adminOwner = "(admin)"
 
-// adminOptions are what the admin API looks at and acts on.
-func (a *App) adminOptions() adminapi.Options {
+// Admin returns what the admin calls look at and act on.
+func (a *App) Admin() adminapi.Options {
 	return adminapi.Options{
 		RelayName: a.engine.Config().Relay, Version: a.opts.Version, PID: os.Getpid(), Started: a.started,
 		Relay: a.engine.Relay(), Fleet: a.engine.Fleet(), Letters: a.engine.Letters(), Tail: a.tail, Levers: a.levers,
@@ -27,7 +27,7 @@ func (a *App) adminOptions() adminapi.Options {
 	}
 }
 
-func (a *App) api() *adminapi.API { return adminapi.New(a.adminOptions()) }
+func (a *App) api() *adminapi.API { return adminapi.New(a.Admin()) }
 
 // mountAdmin opens the admin listener of a configuration. What changes
 // something or shows messages is served only where the address is this
