@@ -30,9 +30,6 @@ func (a *App) Reload(ctx context.Context) (generation int, err error) {
 		e := event.Event{Kind: event.Reloaded, At: time.Now(), Number: generation}
 		if err != nil {
 			e.Error = err.Error()
-			a.log.Error("the configuration was not reloaded; the old one goes on", "error", err)
-		} else {
-			a.log.Info("the configuration was reloaded", "generation", generation)
 		}
 		a.events(e)
 	}()
