@@ -294,9 +294,10 @@ func (c *sourceCheck) concurrent() {
 func (c *sourceCheck) stopWaits() {
 	begun, release := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
+	var once sync.Once
 	settled := false
 	c.start(func(d connector.Delivery) connector.Settlement {
-		close(begun)
+		once.Do(func() { close(begun) })
 		<-release
 		mu.Lock()
 		defer mu.Unlock()
@@ -319,10 +320,10 @@ func (c *sourceCheck) stopWaits() {
 	close(release)
 	c.stop()
 	mu.Lock()
-	defer mu.Unlock()
 	if !settled {
 		c.Error("Run returned before the message was settled")
 	}
+	mu.Unlock()
 	within(c.T, "the sender", func() {
 		if r := <-heard; r != Acked {
 			c.Errorf("the sender hears %q", r)
