@@ -83,6 +83,7 @@ func TestListsAcrossLevels(t *testing.T) {
 		{"back and forth", []retry.Overlay{on("503"), never("503"), on("503", "502")}, tags{"503", "502"}, tags{}},
 		{"a list that was itself replaced takes nothing", []retry.Overlay{never("503"), on("503"), on("502")}, tags{"502"}, tags{"503"}},
 		{"an empty list says: none", []retry.Overlay{on(), never()}, tags{}, tags{}},
+		{"both on one level, not checked", []retry.Overlay{{RetryOn: &tags{"503"}, NeverOn: &tags{"503"}}}, tags{"503"}, tags{"503"}},
 		{"both on one level, apart", []retry.Overlay{{RetryOn: &tags{"404"}, NeverOn: &tags{"5xx"}}}, tags{"404"}, tags{"5xx"}},
 	} {
 		var layers []retry.Layer
