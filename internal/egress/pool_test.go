@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -382,6 +383,78 @@ func TestNotReused(t *testing.T) {
 					t.Errorf("answer %d: %+v, want reused %v", i, got, want)
 				}
 			}
+		})
+	}
+}
+
+// tampered is a connection with something done after each read or write.
+type tampered struct {
+	net.Conn
+	afterRead  func()
+	afterWrite func() error
+}
+
+func (c tampered) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.afterRead()
+	return n, err
+}
+
+func (c tampered) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err == nil {
+		err = c.afterWrite()
+	}
+	return n, err
+}
+
+// What the client itself knows against a connection counts too, where no look
+// at the socket would show it.
+func TestNotReusedByOwnKnowledge(t *testing.T) {
+	const half = "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n"
+	for _, test := range []struct {
+		name, raw string
+		// cancel ends the context when the answer has been read; fail is what
+		// writing says though the request went out.
+		cancel bool
+		fail   error
+	}{
+		{name: "body not read", raw: half},
+		{name: "cancelled after the answer", raw: okAnswer, cancel: true},
+		{name: "not all written", raw: okAnswer, fail: syscall.EPIPE},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var cancel context.CancelFunc
+				dial := inMemory(answering(test.raw))
+				client, err := New(Options{
+					MaxBodyBytes: 10, OnResend: func() { t.Error("found out by sending") },
+					Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+						c, err := dial(ctx, network, addr)
+						return tampered{Conn: c, afterWrite: func() error { return test.fail }, afterRead: func() {
+							if test.cancel {
+								cancel()
+							}
+						}}, err
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer client.Close()
+				req := post(t, "http://a.example/")
+				req.KeepBody = false
+				for range 2 {
+					var ctx context.Context
+					ctx, cancel = context.WithCancel(t.Context())
+					got, err := client.Do(ctx, req)
+					if err != nil || got.Status != 200 || got.Reused {
+						t.Errorf("got %+v, %v; want 200 on a connection of its own", got, err)
+					}
+					cancel()
+					synctest.Wait()
+				}
+			})
 		})
 	}
 }
