@@ -120,6 +120,23 @@ func TestABreakerComesAndGoesUnderASend(t *testing.T) {
 	})
 }
 
+// Those who wait hear of a reload that shortens the open time.
+func TestAReloadThatShortensTheOpenTime(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		open := func(d time.Duration) func(*Spec) {
+			return func(s *Spec) { s.Breaker.OpenFor, s.Breaker.MaxOpenFor = d, d }
+		}
+		a := always(well, status(503))
+		r.configure(spec("a", a, guarded(1), open(time.Hour)))
+		c := r.start(r.Context(), "a")
+		time.Sleep(time.Second)
+		r.configure(spec("a", a, guarded(1), open(5*time.Second)))
+		if res := <-c; res.Status != Delivered || res.Took != 6*time.Second {
+			t.Errorf("%s after %v, want delivered after 6s", reasons(res), res.Took)
+		}
+	})
+}
+
 func TestMoreWorkersServeThoseWhoWait(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		a := always(well.taking(time.Second))

@@ -333,3 +333,16 @@ func TestNobodyOvertakes(t *testing.T) {
 		p.leave(second, nil, 0)
 	})
 }
+
+// Who waits for a worker when a hold begins must be woken at its end.
+func TestAHoldCatchesThoseWhoWaitForAWorker(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		e := always(well, asks(429, 3*time.Second).taking(time.Second))
+		r.configure(spec("a", e, workers(1), attempts(1)))
+		first, second := r.start(r.Context(), "a"), r.start(r.Context(), "a")
+		<-first
+		if res := <-second; res.Status != Delivered || res.Took != 4*time.Second {
+			t.Errorf("%s after %v, want delivered after 4s", reasons(res), res.Took)
+		}
+	})
+}
