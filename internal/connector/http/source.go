@@ -49,6 +49,7 @@ type Source struct {
 	ids        idRule
 	ackTimeout time.Duration
 	maxBody    int
+	bodies     *budget // for those that are arriving
 	answer     reply
 	log        *slog.Logger
 	emit       func(event.Event)
@@ -82,6 +83,7 @@ func OpenSource(settings *SourceSettings, env connector.Env) (*Source, error) {
 		ids:        newIDRule(settings),
 		ackTimeout: settings.AckTimeout.D(),
 		maxBody:    int(settings.MaxBody),
+		bodies:     newBudget(readBudget),
 		answer:     newReply(settings.Answer),
 		log:        env.Logger(),
 		emit:       env.Emit,
@@ -157,8 +159,7 @@ func (s *Source) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 		return
 	}
 	if !s.enter(r.Context()) {
-		w.Header().Set("Retry-After", problem.RetryAfter(0))
-		problem.Document{Type: problem.Unavailable, Detail: "this source is stopping; send it again"}.Write(w)
+		s.refuse(w, refusal{problem.Unavailable, "this source is stopping; send it again"})
 		return
 	}
 	in, err := s.take(r)
@@ -219,16 +220,20 @@ func asRefusal(err error) refusal {
 
 // refuse answers a request that is no message.
 func (s *Source) refuse(w nethttp.ResponseWriter, r refusal) {
+	how := event.SettledInvalid
 	switch r.typ {
 	case problem.Unauthenticated:
 		w.Header().Set("WWW-Authenticate", s.verifier.challenge())
 	case problem.UnsupportedMedia:
 		w.Header().Set("Accept-Encoding", "gzip")
+	case problem.Unavailable:
+		w.Header().Set("Retry-After", problem.RetryAfter(0))
+		how = event.SettledRefused
 	}
 	problem.Document{Type: r.typ, Detail: r.detail}.Write(w)
 	s.emit(event.Event{
 		Kind: event.Settled, At: time.Now(), Source: s.name,
-		Settlement: event.SettledInvalid, Error: string(r.typ) + ": " + r.detail,
+		Settlement: how, Error: string(r.typ) + ": " + r.detail,
 	})
 }
 

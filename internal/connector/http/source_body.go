@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/setting"
@@ -18,7 +19,7 @@ import (
 const (
 	// trustedLength is how much memory the word of a caller is worth: a body
 	// that is announced larger gets more only as its bytes arrive.
-	trustedLength = 64 << 10
+	trustedLength = 16 << 10
 	// maxRatio is how many times larger than sent a body may unpack. Text
 	// shrinks to a tenth, very regular text to a hundredth; a thousandth is
 	// what a bomb reaches.
@@ -31,9 +32,35 @@ func errTooLarge(limit int) error {
 	return refuse(problem.TooLarge, "the body is larger than the %v that this source takes", setting.Size(limit))
 }
 
+// readBudget bounds the memory for bodies that are still arriving, beyond the
+// first trustedLength of each: as much as max_in_flight_bytes allows for those
+// that have arrived. Without it every connection could hold max_body.
+const readBudget = 64 << 20
+
+// budget is an amount that many take from. Safe for concurrent use.
+type budget struct{ left atomic.Int64 }
+
+func newBudget(n int64) *budget {
+	b := &budget{}
+	b.left.Store(n)
+	return b
+}
+
+func (b *budget) take(n int) bool {
+	if b.left.Add(int64(-n)) >= 0 {
+		return true
+	}
+	b.give(n)
+	return false
+}
+
+func (b *budget) give(n int) { b.left.Add(int64(n)) }
+
+var errNoBudget = refusal{problem.Unavailable, "too many large bodies are arriving at once; send it again"}
+
 // readBody reads a body of announced length (-1: not announced) and at most
-// limit bytes.
-func readBody(r io.Reader, length int64, limit int) ([]byte, error) {
+// limit bytes. While it reads it takes what it needs from b.
+func readBody(r io.Reader, length int64, limit int, b *budget) ([]byte, error) {
 	if length > int64(limit) {
 		return nil, errTooLarge(limit)
 	}
@@ -41,10 +68,18 @@ func readBody(r io.Reader, length int64, limit int) ([]byte, error) {
 	if length >= 0 {
 		size = int(min(length, trustedLength))
 	}
-	body := make([]byte, 0, size)
+	body, taken := make([]byte, 0, size), 0
+	defer func() { b.give(taken) }()
 	for {
 		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)] // let append choose how it grows
+			more := min(max(cap(body), 512), limit+1-cap(body)) // twice as much, or what is left
+			if cap(body)+more > trustedLength {
+				if !b.take(more) {
+					return nil, errNoBudget
+				}
+				taken += more
+			}
+			body = append(make([]byte, 0, cap(body)+more), body...) // just so much: it is counted
 		}
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]

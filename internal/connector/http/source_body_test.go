@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/ingress"
@@ -111,6 +113,39 @@ func TestForms(t *testing.T) {
 		if string(m.Body) != `{"a":"1 x","b":["2","é"],"c":""}` || m.ContentType != "application/json" ||
 			!strings.Contains(string(m.Attributes["http"]), `"form":true`) {
 			t.Errorf("body %s, type %s, http %s", m.Body, m.ContentType, m.Attributes["http"])
+		}
+	})
+}
+
+func TestBodiesThatArriveAreBoundedTogether(t *testing.T) {
+	withSource(t, nil, func(r *rig) {
+		r.source.bodies = newBudget(200 << 10)
+		slow := func(n int) net.Conn {
+			c, err := r.net.Dial(r.Context(), "tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", n))
+			}()
+			return c
+		}
+		small := slow(trustedLength - 1) // within what everybody gets
+		big := slow(100 << 10)
+		synctest.Wait()
+		other := slow(100 << 10)
+		if a, err := readAnswer(other); err != nil || a.status != 503 || a.header.Get("Retry-After") != "1" {
+			t.Errorf("past the budget: %+v, %v", a, err)
+		}
+		if a := r.post("{}"); a.status != 200 {
+			t.Errorf("a small body while the budget is spent: %d", a.status)
+		}
+		for _, c := range []net.Conn{small, big, other} {
+			_ = c.Close()
+		}
+		synctest.Wait()
+		if left := r.source.bodies.left.Load(); left != 200<<10 {
+			t.Errorf("%d bytes of the budget are left after all is over", left)
 		}
 	})
 }

@@ -70,7 +70,13 @@ func TestLateSettlementIsA504AndTheMessageGoesOn(t *testing.T) {
 func TestAnswerInTimeStopsThe504(t *testing.T) {
 	withSource(t, func(s *SourceSettings) { s.AckTimeout = setting.Duration(2 * time.Minute) }, func(r *rig) {
 		// Longer than the listener's own bounds on reading and writing.
-		r.relay.settle = slowly(2*time.Minute-1, event.SettledDelivered, nil)
+		r.relay.settle = func(ctx context.Context, in connector.Delivery) connector.Settlement {
+			time.Sleep(2*time.Minute - 1)
+			if ctx.Err() != nil {
+				t.Error("the caller counts as gone though it still waits")
+			}
+			return connector.Settlement{Status: event.SettledDelivered, ID: in.Message.ID}
+		}
 		for range 2 {
 			if a := r.post("{}"); a.status != 200 {
 				t.Errorf("%d %s", a.status, a.body)

@@ -26,6 +26,7 @@ type exchange struct {
 	w      nethttp.ResponseWriter
 	gone   <-chan struct{} // closed when the caller is
 	id     string
+	keyed  bool // the id is the caller's own
 	state  atomic.Uint32
 	called chan struct{} // closed once the timer's answer is written
 }
@@ -73,11 +74,11 @@ func (x *exchange) expire() {
 }
 
 func (x *exchange) writeLate() {
-	problem.Document{
-		Type:   problem.StillWorking,
-		Detail: "the message is taken but not settled yet; send it again with the same key to learn its outcome",
-		ID:     x.id,
-	}.Write(x.w)
+	detail := "the message is taken and not settled yet; it need not be sent again, it will be delivered or kept as a dead letter"
+	if x.keyed {
+		detail = "the message is taken and not settled yet; send it again with the same key to learn its outcome"
+	}
+	problem.Document{Type: problem.StillWorking, Detail: detail, ID: x.id}.Write(x.w)
 }
 
 // settle hands a message over and answers with its outcome. It leaves the
@@ -89,7 +90,7 @@ func (x *exchange) writeLate() {
 // HTTP/2 ends only when ServeHTTP returns, so there the handler gets a
 // goroutine of its own.
 func (s *Source) settle(w nethttp.ResponseWriter, r *nethttp.Request, d connector.Delivery) {
-	x := &exchange{w: w, gone: r.Context().Done(), id: d.Message.ID, called: make(chan struct{})}
+	x := &exchange{w: w, gone: r.Context().Done(), id: d.Message.ID, keyed: d.Keyed, called: make(chan struct{})}
 	d.Nackable = x.nackable
 	s.allowTime(w)
 	if r.ProtoMajor >= 2 {

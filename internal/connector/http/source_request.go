@@ -48,7 +48,7 @@ func (s *Source) take(r *nethttp.Request) (incoming, error) {
 	if err != nil {
 		return incoming{}, err
 	}
-	body, err := readBody(r.Body, r.ContentLength, s.maxBody)
+	body, err := readBody(r.Body, r.ContentLength, s.maxBody, s.bodies)
 	if err != nil {
 		return incoming{}, err
 	}
