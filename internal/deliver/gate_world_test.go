@@ -72,6 +72,7 @@ type send struct {
 	state uint64 // the breaker's generation when it began
 	trial bool
 	began time.Time
+	ramp  uint64 // the ramp's start that it counts for
 }
 
 func newWorld(v variant) *world {
@@ -104,6 +105,21 @@ func generation(b *breaker.Breaker) uint64 {
 		return 0
 	}
 	return reflect.ValueOf(b).Elem().FieldByName("generation").Uint()
+}
+
+// started reads the ramp's count of starts.
+func (w *world) started() uint64 {
+	return reflect.ValueOf(w.gate.ramp).FieldByName("start").Uint()
+}
+
+// onRamp counts the open sends that began since the ramp's last start.
+func (w *world) onRamp() (n int) {
+	for _, s := range w.sends {
+		if s.open && s.ramp == w.started() {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *world) snapshot() (s breaker.Snapshot) {
@@ -150,16 +166,16 @@ func (w *world) begin(i int) error {
 	before := w.snapshot()
 	w.gate.settle()
 	ramped, ramping := w.gate.ramp.Limit()
+	open, onRamp := w.open(), w.onRamp()
 	if w.gate.holding && !w.now.Before(w.held) && !w.gate.paused && w.gate.workers > 1 {
-		ramped, ramping = 1, true // this is when the end of the hold is noticed
+		ramped, ramping, onRamp = 1, true, 0 // this is when the end of the hold is noticed
 	}
-	open := w.open()
 	full := before.State == breaker.HalfOpen && w.trials() >= w.settings.HalfOpenMax
 	var want answer
 	switch {
 	case before.State == breaker.Open, full:
 		want = shut
-	case w.gate.paused, w.now.Before(w.held), open >= w.gate.workers, ramping && open >= ramped:
+	case w.gate.paused, w.now.Before(w.held), open >= w.gate.workers, ramping && onRamp >= ramped:
 		want = waits
 	default:
 		want = goes
@@ -170,7 +186,7 @@ func (w *world) begin(i int) error {
 		return fmt.Errorf("%c is told %d, want %d", 'a'+i, got.answer, want)
 	}
 	if want == goes {
-		w.sends[i] = send{true, w.era, generation(w.gate.breaker), before.State == breaker.HalfOpen, w.now}
+		w.sends[i] = send{true, w.era, generation(w.gate.breaker), before.State == breaker.HalfOpen, w.now, w.started()}
 	}
 	return w.check()
 }
@@ -229,8 +245,8 @@ func (w *world) check() error {
 		return fmt.Errorf("%d busy with %d open sends", w.gate.busy, open)
 	case w.gate.busy > w.gate.workers:
 		return fmt.Errorf("%d busy of %d workers", w.gate.busy, w.gate.workers)
-	case w.gate.ramp.InFlight() != open:
-		return fmt.Errorf("%d on the ramp with %d open sends", w.gate.ramp.InFlight(), open)
+	case w.gate.ramp.InFlight() != w.onRamp():
+		return fmt.Errorf("%d on the ramp with %d open sends of this start", w.gate.ramp.InFlight(), w.onRamp())
 	case !w.gate.heldUntil.Equal(w.held):
 		return fmt.Errorf("held until %v, want %v", w.gate.heldUntil.Sub(dawn), w.held.Sub(dawn))
 	case w.gate.breaker == nil:

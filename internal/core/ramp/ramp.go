@@ -60,12 +60,14 @@ func (r *Ramp) SetCeiling(n int) {
 	r.settle()
 }
 
-// Start begins the ramp, or begins it anew: the limit is 1. Attempts already
-// in flight go on counting against the limit, but their results no longer move
-// it. With a ceiling of 1 there is nothing to ramp and it stays off.
+// Start begins the ramp, or begins it anew: the limit is 1. Attempts already in
+// flight no longer count and their results no longer move it: one that hangs
+// must not keep the traffic from coming back. With a ceiling of 1 there is
+// nothing to ramp and it stays off.
 func (r *Ramp) Start() {
 	r.start++
 	r.limit = 1
+	r.inFlight = 0
 	r.settle()
 }
 
@@ -90,15 +92,18 @@ func (r *Ramp) Take() (Ticket, bool) {
 	return Ticket{r.start}, true
 }
 
-// Put gives a place back and says how the attempt went. The result of an
-// attempt that began before the last Start gives its place back and moves
-// nothing else. A Put without a Take is a programming error and panics.
+// Put gives a place back and says how the attempt went. One that began before
+// the last Start holds no place any more and moves nothing. A Put without a Take
+// is a programming error and panics.
 func (r *Ramp) Put(t Ticket, res Result) {
+	if t.start != r.start {
+		return
+	}
 	if r.inFlight == 0 {
 		panic("ramp: Put without a Take")
 	}
 	r.inFlight--
-	if r.limit == 0 || t.start != r.start {
+	if r.limit == 0 {
 		return
 	}
 	switch res {
@@ -116,5 +121,6 @@ func (r *Ramp) Put(t Ticket, res Result) {
 // off and bounds nothing.
 func (r *Ramp) Limit() (int, bool) { return r.limit, r.limit > 0 }
 
-// InFlight returns how many places are taken, on or off.
+// InFlight returns how many places were taken since the last Start and not given
+// back, on or off.
 func (r *Ramp) InFlight() int { return r.inFlight }
