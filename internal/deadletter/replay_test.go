@@ -248,8 +248,13 @@ func TestReplaysInFlight(t *testing.T) {
 			now.Add(-1)
 			return delivered(ctx, l)
 		}}
+		o.Filter.State = deadletter.AllStates // not looked at
+		one := deadletter.ReplayOptions{Deliver: delivered, Filter: deadletter.Filter{IDs: []string{"m7"}}}
+		if _, err := s.Replay(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
 		sum, err := s.Replay(t.Context(), o)
-		if err != nil || sum.Delivered != 200 || most.Load() != deadletter.MaxReplaysInFlight {
+		if err != nil || sum.Total != 199 || sum.Delivered != 199 || most.Load() != deadletter.MaxReplaysInFlight {
 			t.Errorf("%d at once, %+v, %v", most.Load(), sum, err)
 		}
 	})

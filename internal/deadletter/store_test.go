@@ -186,8 +186,8 @@ func TestFilters(t *testing.T) {
 
 // What List shows is what was there when it began, and its fn may use the store.
 func TestListIsOfOneMoment(t *testing.T) {
-	s := open(t, "dead", deadletter.Options{FS: faultfs.New()})
-	for n := range 40 { // past the number read one by one
+	s := open(t, "dead", deadletter.Options{FS: faultfs.New(), MaxSegment: 8 << 10})
+	for n := range 40 { // past the number read one by one, and into a second segment
 		store(t, s, letter(n))
 	}
 	seen := 0
