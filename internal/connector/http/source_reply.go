@@ -144,12 +144,12 @@ func (s *Source) settleApart(x *exchange, r *nethttp.Request, d connector.Delive
 	}
 }
 
-// allowTime lifts the listener's bounds on reading, since the body is there,
-// and sets the one on writing anew, from when the answer must be out.
+// allowTime sets the bound on writing anew, from when the answer must be out.
+// The one on reading ended with the body: net/http watches for the caller
+// without a deadline from then on.
 func (s *Source) allowTime(w nethttp.ResponseWriter) {
-	c := nethttp.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Time{}) // a listener without deadlines has none to lift
-	_ = c.SetWriteDeadline(time.Now().Add(s.ackTimeout + answerTime))
+	// A listener without deadlines has none to move.
+	_ = nethttp.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.ackTimeout + answerTime))
 }
 
 // write answers with the outcome of a message. id is the one it came with.
