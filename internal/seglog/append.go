@@ -22,6 +22,9 @@ func (l *Log) Append(ctx context.Context, record []byte) (Position, error) {
 	if err := checkRecord(record); err != nil {
 		return Position{}, err
 	}
+	if err := context.Cause(ctx); err != nil {
+		return Position{}, fmt.Errorf("seglog: append: %w", err)
+	}
 	p := &pending{record: record, done: make(chan struct{})}
 	if err := l.enqueue(ctx, p); err != nil {
 		return Position{}, err

@@ -72,6 +72,9 @@ func newStream(w io.Writer) *stream {
 // begun is finished all the same, and nobody else's turn comes before: a reader
 // that does not read holds up one goroutine, however many messages wait.
 func (s *stream) write(ctx context.Context, line []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err // not left to the chance of select
+	}
 	select {
 	case <-s.turn:
 	case <-ctx.Done():
