@@ -21,10 +21,6 @@ func (p *problems) add(field, format string, args ...any) {
 	*p = append(*p, connector.Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-func (p *problems) warn(field, format string, args ...any) {
-	*p = append(*p, connector.Problem{Field: field, Message: fmt.Sprintf(format, args...), Warning: true})
-}
-
 // check adds err as a problem of field where there is one.
 func (p *problems) check(field string, err error) {
 	if err != nil {
