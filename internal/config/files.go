@@ -109,9 +109,8 @@ func (l *loader) addFile(path string) {
 	if len(l.seen) == MaxFiles {
 		l.errorf(f, nil, "more than %d files; join some", MaxFiles)
 	}
-	l.seen[real] = struct{}{}
-	if len(l.seen) > MaxFiles {
-		return
+	if l.seen[real] = struct{}{}; len(l.seen) > MaxFiles {
+		return // said once
 	}
 	if f.text, err = readBounded(path, MaxFileBytes); err != nil {
 		l.unreadable(path, err)

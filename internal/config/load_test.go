@@ -254,9 +254,14 @@ func TestBounds(t *testing.T) {
 	for i := range MaxFiles + 1 {
 		write(t, filepath.Join(dir, "many", fmt.Sprintf("%04d.yaml", i)), "sources: []\n")
 	}
-	_, report := Load([]string{filepath.Join(dir, "many")}, testOptions())
-	if report.Errors() != 1 || !strings.Contains(report.Problems[0].Message, "more than 1000 files") {
-		t.Errorf("many files: %v", report.Problems)
+	for i := range 5 {
+		write(t, filepath.Join(dir, "many", fmt.Sprintf("more%d.yaml", i)), "sources: []\n")
+	}
+	l, paths := newLoader([]string{filepath.Join(dir, "many")}, testOptions())
+	l.load(paths)
+	report := l.finish()
+	if report.Errors() != 1 || !strings.Contains(report.Problems[0].Message, "more than 1000 files") || len(l.files) != MaxFiles {
+		t.Errorf("%d files were read: %v", len(l.files), report.Problems)
 	}
 }
 
