@@ -1,8 +1,11 @@
 package connector
 
 import (
+	"context"
 	"fmt"
 	"strings"
+
+	"github.com/pawlhq/pawl/internal/core/message"
 )
 
 // Template is a text with expressions in it, split but not compiled:
@@ -119,4 +122,49 @@ func (t Template) Constant() (string, bool) {
 		b.WriteString(p.Literal)
 	}
 	return b.String(), true
+}
+
+// Compile compiles every expression of the template and returns one that
+// joins the texts of all parts. compile is Env.Compile; its errors come back
+// with the place of the expression in the template.
+func (t Template) Compile(compile func(expr string) (Expr, error)) (Expr, error) {
+	parts := make(joined, len(t.Parts))
+	for i, p := range t.Parts {
+		if p.Expr == "" {
+			parts[i].literal = p.Literal
+			continue
+		}
+		e, err := compile(p.Expr)
+		if err != nil {
+			return nil, fmt.Errorf("template: the {{ at byte %d: %w", p.At+1, err)
+		}
+		parts[i].expr = e
+	}
+	return parts, nil
+}
+
+// joined is a compiled template; a part without expr is literal.
+type joined []struct {
+	literal string
+	expr    Expr
+}
+
+// String evaluates the parts in order and stops at the first error.
+func (j joined) String(ctx context.Context, m *message.Message) (string, error) {
+	if len(j) == 1 && j[0].expr == nil {
+		return j[0].literal, nil
+	}
+	var b strings.Builder
+	for _, p := range j {
+		if p.expr == nil {
+			b.WriteString(p.literal)
+			continue
+		}
+		s, err := p.expr.String(ctx, m)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(s)
+	}
+	return b.String(), nil
 }

@@ -4,10 +4,14 @@ package connector
 // brace, loses text between expressions, or takes an unfinished one.
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawlhq/pawl/internal/core/message"
 )
 
 func TestParseTemplate(t *testing.T) {
@@ -68,6 +72,49 @@ func TestTemplateConstant(t *testing.T) {
 		if s, ok := p.Constant(); ok != want || ok && s != in {
 			t.Errorf("%q: Constant is %q, %v", in, s, ok)
 		}
+	}
+}
+
+type constant string
+
+func (c constant) String(context.Context, *message.Message) (string, error) {
+	if c == "fail" {
+		return "", errors.New("no such field")
+	}
+	return "<" + string(c) + ">", nil
+}
+
+func TestTemplateCompile(t *testing.T) {
+	compile := func(expr string) (Expr, error) {
+		if expr == "bad" {
+			return nil, errors.New("no jq")
+		}
+		return constant(expr), nil
+	}
+	for in, want := range map[string]string{"": "", "x": "x", "{{ a }}": "<a>", "x{{ a }}y{{ b }}": "x<a>y<b>"} {
+		p, err := ParseTemplate(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := p.Compile(compile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.String(t.Context(), &message.Message{}); got != want || err != nil {
+			t.Errorf("%q gives %q, %v", in, got, err)
+		}
+	}
+	p, _ := ParseTemplate("xy{{ bad }}")
+	if _, err := p.Compile(compile); err == nil || err.Error() != "template: the {{ at byte 3: no jq" {
+		t.Errorf("got %v", err)
+	}
+	p, _ = ParseTemplate("x{{ fail }}y")
+	e, err := p.Compile(compile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := e.String(t.Context(), &message.Message{}); err == nil || got != "" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 

@@ -21,7 +21,7 @@
 // # Bounds
 //
 // A program that runs away is cut, with an error that wraps ErrLimit. Time and
-// steps are counted by the engine between its steps (MaxTime, MaxSteps). One
+// steps are looked at between the engine's steps (MaxTime, MaxStall, MaxSteps). One
 // step of the engine is a native function, which nothing can interrupt, so
 // those whose cost is not in proportion to what they are given are checked
 // before they run: text times a number, join, add, transpose, the difference

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -327,6 +328,31 @@ func TestStepsAreBounded(t *testing.T) {
 	}
 	if !errors.Is(w.Err(), ErrLimit) || !strings.Contains(w.Err().Error(), "steps") {
 		t.Errorf("the watch says %v", w.Err())
+	}
+}
+
+// A program that had no time to run is not one that runs away.
+func TestBusyMachine(t *testing.T) {
+	for _, tt := range []struct {
+		took  time.Duration
+		steps int
+		cut   bool
+	}{
+		{2 * MaxTime, fewSteps / 2, false},
+		{2 * MaxTime, fewSteps + 2*checkEvery, true},
+		{MaxTime / 2, fewSteps + 2*checkEvery, false},
+		{2 * MaxStall, checkEvery, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWatch(t.Context())
+			time.Sleep(tt.took) // virtual time
+			for range tt.steps {
+				w.Done()
+			}
+			if cut := errors.Is(w.Err(), ErrLimit); cut != tt.cut {
+				t.Errorf("after %v and %d steps: cut is %v", tt.took, tt.steps, cut)
+			}
+		})
 	}
 }
 

@@ -15,10 +15,18 @@ const (
 	// MaxTime is a thousand times what an ordinary program takes, and little
 	// enough that one worker in a runaway is not missed.
 	MaxTime = 100 * time.Millisecond
+	// MaxStall is when an evaluation is cut that made few steps in all that
+	// time: it waits for a busy machine, or it is in native functions.
+	MaxStall = 2 * time.Second
 	// MaxSteps bounds the engine's steps where no time passes (virtual time in
 	// tests). A second of real time does about 30 million.
 	MaxSteps = 20_000_000
 )
+
+// fewSteps is what a program does in a few milliseconds of its own. One that
+// did less in MaxTime was not given the processor: to cut it would turn a busy
+// moment of the machine into dead letters.
+const fewSteps = 100_000
 
 // checkEvery is how many steps lie between two looks at the clock: some 10 µs
 // of ordinary steps, and looking costs a hundredth of that.
@@ -53,13 +61,14 @@ func (w *watch) look() {
 	if w.err != nil {
 		return
 	}
+	took := time.Since(w.start)
 	switch err := w.parent.Err(); {
 	case err != nil:
 		w.err = err
 	case w.steps >= MaxSteps:
 		w.err = fmt.Errorf("%w after %d steps", ErrLimit, w.steps)
-	case time.Since(w.start) > MaxTime:
-		w.err = fmt.Errorf("%w after %v; does it loop without end?", ErrLimit, MaxTime)
+	case took > MaxTime && w.steps > fewSteps, took > MaxStall:
+		w.err = fmt.Errorf("%w after %v; does it loop without end?", ErrLimit, took.Round(time.Millisecond))
 	}
 	if w.err != nil {
 		close(w.done)
