@@ -1,0 +1,109 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Lanes is how many destinations the contenders are set up with: path /0 goes
+// to the first, and so on.
+type Lanes int
+
+// Contenders returns every contender for a number of destinations. bin is where
+// their binaries were built.
+func Contenders(bin string, lanes Lanes) []Contender {
+	return []Contender{
+		{Name: "pawl", Command: pawl(filepath.Join(bin, "pawl"), lanes)},
+		{Name: "benthos", Version: "4.60.0", Command: benthos(filepath.Join(bin, "benthos"), lanes)},
+		{Name: "nginx", Command: nginx(lanes)},
+		{Name: "reverseproxy", Command: func(_, listen, sink string) (*exec.Cmd, error) {
+			return exec.Command(filepath.Join(bin, "reverseproxy"), listen, sink), nil
+		}},
+	}
+}
+
+func write(dir, name, text string) (string, error) {
+	path := filepath.Join(dir, name)
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// pawl has everything on: breaker, metrics, dead letters, joining.
+func pawl(binary string, lanes Lanes) func(dir, listen, sink string) (*exec.Cmd, error) {
+	return func(dir, listen, sink string) (*exec.Cmd, error) {
+		admin, err := FreeAddress()
+		if err != nil {
+			return nil, err
+		}
+		var b strings.Builder
+		fmt.Fprintf(&b, "relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\nsources:\n", filepath.Join(dir, "state"), admin)
+		for i := range lanes {
+			fmt.Fprintf(&b, "  - { name: in%d, type: http, listen: %q, path: /%d }\n", i, listen, i)
+		}
+		b.WriteString("routes:\n")
+		for i := range lanes {
+			fmt.Fprintf(&b, "  - { name: r%d, from: [in%d], to: [out%d] }\n", i, i, i)
+		}
+		b.WriteString("destinations:\n")
+		for i := range lanes {
+			fmt.Fprintf(&b, "  - { name: out%d, type: http, url: \"http://%s/%d\" }\n", i, sink, i)
+		}
+		b.WriteString("dead_letter: { type: file }\n")
+		path, err := write(dir, "pawl.yaml", b.String())
+		return exec.Command(binary, "run", "-c", path), err
+	}
+}
+
+// nginx proxies with kept-alive connections to the sink.
+func nginx(lanes Lanes) func(dir, listen, sink string) (*exec.Cmd, error) {
+	return func(dir, listen, sink string) (*exec.Cmd, error) {
+		path, err := write(dir, "nginx.conf", fmt.Sprintf(`daemon off;
+worker_processes 2;
+pid %[1]s/nginx.pid;
+error_log stderr error;
+events { worker_connections 4096; }
+http {
+  access_log off;
+  client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
+  keepalive_requests 100000000;
+  upstream sink { server %[3]s; keepalive 256; keepalive_requests 100000000; }
+  server {
+    listen %[2]s;
+    location / { proxy_pass http://sink; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_read_timeout 5s; }
+  }
+}
+`, dir, listen, sink))
+		return exec.Command("nginx", "-p", dir, "-c", path), err
+	}
+}
+
+// benthos acks after delivery, as pawl does, with its nearest settings:
+// an http_server input, a switch by path, http_client outputs.
+func benthos(binary string, lanes Lanes) func(dir, listen, sink string) (*exec.Cmd, error) {
+	return func(dir, listen, sink string) (*exec.Cmd, error) {
+		var b strings.Builder
+		fmt.Fprintf(&b, `http: { enabled: false }
+logger: { level: ERROR }
+input:
+  http_server:
+    address: %q
+    path: /{lane}
+    allowed_verbs: [ POST ]
+    timeout: 25s
+    sync_response: { status: "200" }
+output:
+`, listen)
+		if lanes == 1 {
+			fmt.Fprintf(&b, "  http_client: { url: \"http://%s/0\", verb: POST, max_in_flight: 64, retries: 4, timeout: 5s, retry_period: 200ms }\n", sink)
+		} else {
+			b.WriteString("  switch:\n    cases:\n")
+			for i := range lanes {
+				fmt.Fprintf(&b, "      - check: '@lane == \"%d\"'\n        output: { http_client: { url: \"http://%s/%d\", verb: POST, max_in_flight: 64, retries: 4, timeout: 5s, retry_period: 200ms } }\n", i, sink, i)
+			}
+		}
+		path, err := write(dir, "benthos.yaml", b.String())
+		return exec.Command(binary, "-c", path), err
+	}
+}

@@ -1,0 +1,104 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Row is one round of one contender.
+type Row struct {
+	Contender string
+	Round     int
+	Rate      float64 // answers 2xx a second
+	Failed    int64
+	P50       time.Duration
+	P99       time.Duration
+	CPU       float64 // of the contender, µs a message
+	OwnCPU    float64 // of generator and sink
+	Others    float64 // CPU that others used meanwhile, in cores
+	RSS       int64
+	Reuse     float64 // share of requests on a reused connection
+}
+
+// maxOthers is how much CPU others may use in a round, in cores; one with more
+// is run again, at most three times.
+const maxOthers = 0.2
+
+// Measure is one measured stretch: what is sent, and for how long after warming
+// up.
+type Measure struct {
+	Load   Load
+	Warm   time.Duration
+	Length time.Duration
+	// Paths tells whose answers count; nil is all.
+	Paths func(path string) bool
+}
+
+// Run measures a contender that runs and sends to sink.
+func (m Measure) Run(ctx context.Context, name string, round int, p *Process, sink *Sink) Row {
+	m.Load.Run(ctx, m.Warm)
+	requests, connections := sink.Requests(), sink.Connections()
+	usage, busy, own, began := p.Usage(), Busy(), Own(), time.Now()
+	results := m.Load.Run(ctx, m.Length)
+	took := time.Since(began)
+	after, busyAfter, ownAfter := p.Usage(), Busy(), Own()
+	keep := m.Paths
+	if keep == nil {
+		keep = func(string) bool { return true }
+	}
+	sum := Merge(results, keep)
+	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / max(float64(sum.OK), 1) }
+	cpu, mine := after.CPU-usage.CPU, ownAfter-own
+	row := Row{
+		Contender: name, Round: round, Rate: sum.Rate(), Failed: sum.Failed,
+		P50: sum.Quantile(0.5), P99: sum.Quantile(0.99), CPU: per(cpu), OwnCPU: per(mine), RSS: after.RSS,
+		Others: max(0, (busyAfter-busy-cpu-mine).Seconds()/took.Seconds()),
+	}
+	if n := sink.Requests() - requests; n > 0 {
+		row.Reuse = 1 - float64(sink.Connections()-connections)/float64(n)
+	}
+	return row
+}
+
+// Again says whether the round has to be run once more: others used the machine.
+func (r Row) Again() bool { return r.Others > maxOthers }
+
+// Median returns the median of a figure over a contender's rows.
+func Median(rows []Row, contender string, of func(Row) float64) float64 {
+	var all []float64
+	for _, r := range rows {
+		if r.Contender == contender {
+			all = append(all, of(r))
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// Write puts a report and the raw rows into bench/results.
+func Write(name, report string, rows []Row) error {
+	dir := filepath.Join("results")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var raw strings.Builder
+	raw.WriteString("contender\tround\trate\tfailed\tp50_us\tp99_us\tcpu_us\town_cpu_us\tothers_cores\trss_mib\treuse\n")
+	for _, r := range rows {
+		fmt.Fprintf(&raw, "%s\t%d\t%.0f\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.4f\n", r.Contender, r.Round, r.Rate, r.Failed,
+			r.P50.Microseconds(), r.P99.Microseconds(), r.CPU, r.OwnCPU, r.Others, float64(r.RSS)/(1<<20), r.Reuse)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".tsv"), []byte(raw.String()), 0o644); err != nil {
+		return err
+	}
+	head := fmt.Sprintf("%s, %s/%s, %d cores\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	return os.WriteFile(filepath.Join(dir, name+".md"), []byte(head+report), 0o644)
+}
