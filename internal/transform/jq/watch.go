@@ -17,7 +17,7 @@ const (
 	MaxTime = 100 * time.Millisecond
 	// MaxStall is when an evaluation is cut that made few steps in all that
 	// time: it waits for a busy machine, or it is in native functions.
-	MaxStall = 2 * time.Second
+	MaxStall = time.Second
 	// MaxSteps bounds the engine's steps where no time passes (virtual time in
 	// tests). A second of real time does about 30 million.
 	MaxSteps = 20_000_000
