@@ -23,7 +23,6 @@ import (
 	"github.com/pawlhq/pawl/internal/app"
 	"github.com/pawlhq/pawl/internal/builtin"
 	"github.com/pawlhq/pawl/internal/config"
-	"github.com/pawlhq/pawl/internal/deadletter"
 )
 
 const (
@@ -109,7 +108,11 @@ func show(ctx context.Context, pawl *app.App, api *flakyAPI, url string) {
 	printing.Wait()
 	letters := pawl.Admin().Letters.Stats().Open
 	fmt.Printf("\n%s\n%d dead letters are kept. The API is well again, so they are replayed:\n", &sum, letters)
-	last := adminapi.RunReplay(context.Background(), pawl.Admin(), adminapi.Replay{}, func(deadletter.Progress) {})
+	last, err := adminapi.RunReplay(context.Background(), pawl.Admin(), adminapi.Replay{}, func(adminapi.ReplayLine) {})
+	if err != nil {
+		fmt.Println("demo:", err)
+		return
+	}
 	fmt.Printf("%d delivered, %d failed again, %d left. Nothing was lost.\n", last.Delivered, last.FailedAgain, last.Left)
 }
 

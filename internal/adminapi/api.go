@@ -32,6 +32,8 @@ type Options struct {
 	// Reload loads the configuration anew and returns its number. An error
 	// says everything that is wrong with it, and nothing has changed.
 	Reload func(ctx context.Context) (generation int, err error)
+	// HasDestination says whether a destination of the name is configured.
+	HasDestination func(name string) bool
 	// Send brings one message to a destination over its whole path.
 	Send func(ctx context.Context, to string, m *message.Message) (deliver.Result, error)
 	// WriteLetter keeps a dead letter in the configured write chain.
@@ -203,7 +205,7 @@ func (a *API) setPaused(w http.ResponseWriter, r *http.Request, what string, way
 		known = move(l.Name) || known
 	}
 	if !known {
-		fail(w, problem.NotFound, fmt.Sprintf("there is no source or destination %q", l.Name))
+		fail(w, problem.BadRequest, fmt.Sprintf("there is no source or destination %q", l.Name))
 		return
 	}
 	now := time.Now()

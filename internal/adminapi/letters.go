@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/message"
@@ -70,6 +70,14 @@ func (c Choice) Filter() deadletter.Filter {
 	return f
 }
 
+// check returns what is wrong with the choice.
+func (c Choice) check() error {
+	if c.Reason != "" && !slices.Contains(message.Reasons(), c.Reason) {
+		return fmt.Errorf("there is no reason %q; it is one of %v", c.Reason, message.Reasons())
+	}
+	return c.Filter().Check()
+}
+
 // listLetters streams the open letters of a choice in the query.
 func (a *API) listLetters(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
@@ -81,6 +89,10 @@ func (a *API) listLetters(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		c.Since = &t
+	}
+	if err := c.check(); err != nil {
+		fail(w, problem.BadRequest, err.Error())
+		return
 	}
 	s, err := newStream(w)
 	if err != nil {
@@ -131,42 +143,76 @@ type Replay struct {
 
 // ReplayLine is one line of a replay's progress; the last one is Done.
 type ReplayLine struct {
-	deadletter.Progress
-	Done  bool   `json:"done,omitzero"`
-	Busy  int    `json:"busy,omitzero"`
-	Error string `json:"error,omitzero"` // why it ended early, or the last reason a letter was abandoned
+	// Total is how many letters matched when it began.
+	Total       int `json:"total"`
+	Delivered   int `json:"delivered"`
+	FailedAgain int `json:"failed_again"`
+	// Left is what is neither: to come, or still open at the end.
+	Left int  `json:"left"`
+	Done bool `json:"done,omitzero"`
+	// Busy is how many of those left another replay has in hand.
+	Busy int `json:"busy,omitzero"`
+	// Error says why it ended early, or why the last letter that is left was.
+	Error string `json:"error,omitzero"`
+}
+
+// replayLine returns the line of a replay's progress.
+func replayLine(p deadletter.Progress) ReplayLine {
+	l := ReplayLine{Total: p.Total, Delivered: p.Delivered, FailedAgain: p.FailedAgain, Left: p.Left}
+	if p.Err != nil {
+		l.Error = p.Err.Error()
+	}
+	return l
 }
 
 // RunReplay replays letters of the store through the relay. It is what the API
-// and a command without a running relay share.
-func RunReplay(ctx context.Context, o Options, req Replay, progress func(deadletter.Progress)) ReplayLine {
-	var guard sync.Mutex
-	var abandoned error // the last one
+// and a command without a running relay share. progress is told after each
+// letter, one call at a time. An error is a mistake in the request: nothing was
+// done.
+func RunReplay(ctx context.Context, o Options, req Replay, progress func(ReplayLine)) (ReplayLine, error) {
+	if err := req.check(o); err != nil {
+		return ReplayLine{}, err
+	}
 	sum, err := o.Letters.Replay(ctx, deadletter.ReplayOptions{
-		Filter: req.Filter(), DryRun: req.DryRun, Rate: req.Rate, Write: o.WriteLetter, Progress: progress,
+		Filter: req.Filter(), DryRun: req.DryRun, Rate: req.Rate, Write: o.WriteLetter,
+		Progress: func(p deadletter.Progress) { progress(replayLine(p)) },
 		Deliver: func(ctx context.Context, l *message.DeadLetter) deadletter.ReplayOutcome {
-			out := o.Relay.Replay(ctx, l, req.To)
-			if out.Err != nil {
-				guard.Lock()
-				abandoned = out.Err
-				guard.Unlock()
-			}
-			return out
+			return o.Relay.Replay(ctx, l, req.To)
 		},
 	})
-	line := ReplayLine{Progress: sum.Progress, Busy: sum.Busy, Done: true}
-	switch {
-	case err != nil:
+	line := replayLine(sum.Progress)
+	line.Done, line.Busy = true, sum.Busy
+	if err != nil {
 		line.Error = err.Error()
-	case abandoned != nil:
-		line.Error = abandoned.Error()
 	}
-	return line
+	return line, nil
 }
+
+// check returns what is wrong with the request.
+func (r Replay) check(o Options) error {
+	if err := r.Choice.check(); err != nil {
+		return err
+	}
+	if r.Rate < 0 {
+		return fmt.Errorf("rate is %v; it must be letters a second, or left out", r.Rate)
+	}
+	if r.To != "" && !o.HasDestination(r.To) {
+		return fmt.Errorf("%w %q", ErrNoDestination, r.To)
+	}
+	return nil
+}
+
+// ErrNoDestination says that a request names a destination that is not
+// configured.
+var ErrNoDestination = errors.New("there is no destination")
 
 func (a *API) replayLetters(w http.ResponseWriter, r *http.Request) {
 	var req Replay
 	if !decode(w, r, &req) {
+		return
+	}
+	if err := req.check(a.opts); err != nil {
+		fail(w, problem.BadRequest, err.Error())
 		return
 	}
 	s, err := newStream(w)
@@ -175,11 +221,14 @@ func (a *API) replayLetters(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	last := RunReplay(ctx, a.opts, req, func(p deadletter.Progress) {
-		if err := s.line(ReplayLine{Progress: p}); err != nil {
+	last, err := RunReplay(ctx, a.opts, req, func(l ReplayLine) {
+		if err := s.line(l); err != nil {
 			cancel() // nobody watches any more: stop, the rest stays open
 		}
 	})
+	if err != nil { // a reload took the destination away just now
+		last = ReplayLine{Done: true, Error: err.Error()}
+	}
 	_ = s.line(last) // the reader is told if it is still there
 }
 
@@ -236,6 +285,9 @@ func RunSend(ctx context.Context, o Options, req Send) (Sent, error) {
 	m, err := message.Decode(req.Message)
 	if err != nil {
 		return Sent{}, err
+	}
+	if !o.HasDestination(req.To) {
+		return Sent{}, fmt.Errorf("%w %q", ErrNoDestination, req.To)
 	}
 	res, err := o.Send(ctx, req.To, m)
 	if err != nil {

@@ -23,7 +23,7 @@ func (a *App) Admin() adminapi.Options {
 	return adminapi.Options{
 		RelayName: a.engine.Config().Relay, Version: a.opts.Version, PID: os.Getpid(), Started: a.started,
 		Relay: a.engine.Relay(), Fleet: a.engine.Fleet(), Letters: a.engine.Letters(), Tail: a.tail, Levers: a.levers,
-		Events: a.events, Reload: a.Reload, Send: a.engine.Send, WriteLetter: a.engine.write,
+		Events: a.events, Reload: a.Reload, HasDestination: a.engine.hasDestination, Send: a.engine.Send, WriteLetter: a.engine.write,
 	}
 }
 

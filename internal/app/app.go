@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/internal/control"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/ingress"
+	"github.com/pawlhq/pawl/internal/relay"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
@@ -54,7 +55,8 @@ type App struct {
 	sources sources
 	levers  *adminapi.Levers
 
-	reload  sync.Mutex // one at a time
+	reload  sync.Mutex // one at a time; held by a stop until its end
+	stopped bool       // guarded by reload
 	started time.Time
 	adminAt string // the address of the admin listener in force
 	unmount []func()
@@ -74,7 +76,7 @@ func New(o Options) (_ *App, err error) {
 			err = errors.Join(err, a.cleanup.run())
 		}
 	}()
-	a.redact.use(c.Secrets)
+	a.redact.keep(c.Secrets)
 	a.level.Set(c.Log.Level)
 	a.log = slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
 		Out: o.Stderr, Format: logFormat(c.Log.Format, o.Stderr), Level: a.level, Redact: a.redact.Redact,
@@ -90,13 +92,13 @@ func New(o Options) (_ *App, err error) {
 	a.hub = ingress.New(ingress.Options{Listen: o.Listen, Log: a.log})
 	a.cleanup.add(a.closeHub)
 	a.engine, err = NewEngine(c, EngineOptions{
-		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: o.Stderr, Trace: trace, Wrap: o.Wrap,
+		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: redacted{o.Stderr, a.redact}, Trace: trace, Wrap: o.Wrap,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a.cleanup.add(a.closeEngine)
-	a.sources = sources{app: a}
+	a.sources.app = a
 	next, err := a.sources.prepare(c)
 	if err != nil {
 		return nil, err
@@ -162,14 +164,12 @@ func (a *App) openAdmin(c *config.Config) error {
 		return fmt.Errorf("control socket: %w", err)
 	}
 	api := a.api()
-	server := &http.Server{
-		Handler: control.Handler(api.Handler(), a.opts.Version), ReadHeaderTimeout: ingress.ReadHeaderTimeout,
-		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-	}
+	server := control.NewServer(api.Handler(), a.opts.Version)
+	server.ErrorLog = slog.NewLogLogger(a.log.Handler(), slog.LevelDebug)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := server.Serve(socket); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
 			a.log.Error("the control socket failed", "error", err)
 		}
 	}()
@@ -187,7 +187,10 @@ func (a *App) openAdmin(c *config.Config) error {
 }
 
 // Run starts the sources and blocks until ctx ends; then it stops as
-// shutdown_timeout says. It returns nil when everything came to an end in time.
+// shutdown_timeout says and gives everything back. It may be called once. It
+// returns nil when no message was lost: what shutdown_timeout cut short was
+// given back to its senders. Where messages never came to an end the error is a
+// *relay.CutShortError.
 func (a *App) Run(ctx context.Context) error {
 	next := a.sources.running
 	a.sources.running = nil
@@ -202,18 +205,26 @@ func (a *App) Run(ctx context.Context) error {
 
 // stop drains and gives everything back.
 func (a *App) stop() error {
-	a.reload.Lock() // no reload from here on
+	a.reload.Lock()
 	defer a.reload.Unlock()
+	a.stopped = true // no reload from here on
 	timeout := a.engine.Config().ShutdownTimeout
 	a.log.Info("stopping", "shutdown_timeout", timeout, "in_flight", a.engine.Relay().InFlight())
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	a.sources.stop()
 	err := a.engine.Stop(ctx)
-	if err != nil {
-		a.log.Warn("stopped before everything had ended", "error", err)
-	} else {
+	var cut *relay.CutShortError
+	switch {
+	case err == nil:
 		a.log.Info("stopped; everything in flight was finished")
+	case errors.As(err, &cut) && cut.Unended == 0:
+		// Nothing is lost: the senders were told to send again, or it is a dead
+		// letter.
+		a.log.Warn("stopped; shutdown_timeout was too short for some messages, which were given back", "messages", cut.CutShort)
+		err = nil
+	default:
+		a.log.Error("stopped before everything had ended", "error", err)
 	}
 	grace, done := context.WithTimeout(context.Background(), closeGrace)
 	defer done()

@@ -108,6 +108,11 @@ func (e *Engine) Destination(name string) (*deliver.Destination, bool) {
 	return e.set.Destination(name)
 }
 
+func (e *Engine) hasDestination(name string) bool {
+	_, ok := e.Destination(name)
+	return ok
+}
+
 // Apply puts a configuration in force and returns its number. On an error
 // nothing has changed. The relay's name, its state folder and the folder of
 // its dead letters can't change while it runs.

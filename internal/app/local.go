@@ -44,7 +44,7 @@ func (l *Local) Admin() adminapi.Options {
 	e := l.engine
 	return adminapi.Options{
 		RelayName: e.Config().Relay, PID: os.Getpid(), Started: time.Now(),
-		Relay: e.Relay(), Fleet: e.Fleet(), Letters: e.Letters(), Send: e.Send, WriteLetter: e.write,
+		Relay: e.Relay(), Fleet: e.Fleet(), Letters: e.Letters(), HasDestination: e.hasDestination, Send: e.Send, WriteLetter: e.write,
 	}
 }
 

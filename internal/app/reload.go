@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,9 @@ func (a *App) Reload(ctx context.Context) (generation int, err error) {
 	defer a.reload.Unlock()
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
+	}
+	if a.stopped {
+		return 0, errors.New("pawl is stopping")
 	}
 	defer func() {
 		e := event.Event{Kind: event.Reloaded, At: time.Now(), Number: generation}
@@ -50,7 +54,7 @@ func (a *App) Files() []string { return a.engine.Config().Files }
 // apply swaps a checked configuration in.
 func (a *App) apply(c *config.Config) (int, error) {
 	old := a.engine.Config()
-	a.redact.use(c.Secrets)
+	a.redact.try(c.Secrets)
 	next, err := a.sources.prepare(c)
 	if err != nil {
 		return 0, err
@@ -68,6 +72,7 @@ func (a *App) apply(c *config.Config) (int, error) {
 	if err := a.sources.swap(next); err != nil {
 		return generation, err
 	}
+	a.redact.keep(c.Secrets)
 	for _, un := range a.unmount {
 		un()
 	}
@@ -87,19 +92,25 @@ func (a *App) takeBack(next map[string]*running, unmount []func(), err error) er
 	return err
 }
 
-// redactor hides the secrets of every configuration that was in force.
+// redactor hides the secrets of every configuration that was in force, and of
+// the one that is being tried. Safe for concurrent use.
 type redactor struct {
-	all atomic.Pointer[[]*config.Redactor]
+	kept  atomic.Pointer[[]*config.Redactor] // the newest first
+	tried atomic.Pointer[config.Redactor]
 }
 
-// use adds the secrets of one more configuration. Older ones stay: their
-// messages may still be in flight.
-func (r *redactor) use(c *config.Redactor) {
+// try hides the secrets of a configuration that may be refused, until another
+// one is tried: what is said about the refusal may come late.
+func (r *redactor) try(c *config.Redactor) { r.tried.Store(c) }
+
+// keep adds the secrets of a configuration that is in force. Older ones stay:
+// their messages may still be in flight.
+func (r *redactor) keep(c *config.Redactor) {
 	list := []*config.Redactor{c}
-	if old := r.all.Load(); old != nil {
+	if old := r.kept.Load(); old != nil {
 		list = append(list, (*old)[:min(len(*old), maxRedactors)]...)
 	}
-	r.all.Store(&list)
+	r.kept.Store(&list)
 }
 
 // maxRedactors bounds how many older configurations' secrets are remembered:
@@ -108,12 +119,27 @@ const maxRedactors = 8
 
 // Redact returns the text without secrets.
 func (r *redactor) Redact(s string) string {
-	if list := r.all.Load(); list != nil {
+	s = r.tried.Load().Redact(s)
+	if list := r.kept.Load(); list != nil {
 		for _, c := range *list {
 			s = c.Redact(s)
 		}
 	}
 	return s
+}
+
+// redacted is a writer of whole lines that hides secrets.
+type redacted struct {
+	out io.Writer
+	by  *redactor
+}
+
+// Write writes b without secrets.
+func (w redacted) Write(b []byte) (int, error) {
+	if _, err := io.WriteString(w.out, w.by.Redact(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // logFormat picks text on a terminal and JSON elsewhere where nothing is said.

@@ -15,8 +15,9 @@ import (
 
 // sources are the ways in that run now.
 type sources struct {
-	app     *App
-	running map[string]*running
+	app      *App
+	running  map[string]*running
+	retiring sync.WaitGroup // of those that a reload replaced
 }
 
 // running is one open source.
@@ -98,7 +99,7 @@ func (s *sources) swap(next map[string]*running) error {
 	for name, r := range old {
 		if next[name] != r {
 			r.stop()
-			go s.retire(name, r) // its messages may take their time
+			s.retiring.Go(func() { s.retire(name, r) }) // its messages may take their time
 		}
 	}
 	return nil
@@ -133,7 +134,8 @@ func (s *sources) stop() {
 }
 
 // wait returns when every source has ended, or closes those that have not when
-// ctx ends.
+// ctx ends. The relay has settled every message by then, so that those which a
+// reload replaced end too.
 func (s *sources) wait(ctx context.Context) {
 	var all sync.WaitGroup
 	for name, r := range s.running {
@@ -148,4 +150,5 @@ func (s *sources) wait(ctx context.Context) {
 		})
 	}
 	all.Wait()
+	s.retiring.Wait()
 }

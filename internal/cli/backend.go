@@ -21,7 +21,7 @@ import (
 type backend interface {
 	list(ctx context.Context, c adminapi.Choice, fn func(adminapi.LetterLine) error) error
 	get(ctx context.Context, id string) ([]adminapi.Letter, error)
-	replay(ctx context.Context, r adminapi.Replay, progress func(deadletter.Progress)) (adminapi.ReplayLine, error)
+	replay(ctx context.Context, r adminapi.Replay, progress func(adminapi.ReplayLine)) (adminapi.ReplayLine, error)
 	purge(ctx context.Context, before time.Time) (int, error)
 	send(ctx context.Context, s adminapi.Send) (adminapi.Sent, error)
 	close() error
@@ -94,12 +94,13 @@ func (r *remote) get(ctx context.Context, id string) (all []adminapi.Letter, err
 	return all, err
 }
 
-func (r *remote) replay(ctx context.Context, req adminapi.Replay, progress func(deadletter.Progress)) (last adminapi.ReplayLine, err error) {
+func (r *remote) replay(ctx context.Context, req adminapi.Replay, progress func(adminapi.ReplayLine)) (last adminapi.ReplayLine, err error) {
 	err = r.client.Stream(ctx, http.MethodPost, "/v3/dead-letters/replay", req, func(text []byte) error {
+		last = adminapi.ReplayLine{}
 		if err := json.Unmarshal(text, &last); err != nil {
 			return err
 		}
-		progress(last.Progress)
+		progress(last)
 		return nil
 	})
 	if err == nil && !last.Done {
@@ -147,8 +148,8 @@ func (l *local) get(ctx context.Context, id string) ([]adminapi.Letter, error) {
 	return all, nil
 }
 
-func (l *local) replay(ctx context.Context, req adminapi.Replay, progress func(deadletter.Progress)) (adminapi.ReplayLine, error) {
-	return adminapi.RunReplay(ctx, l.admin, req, progress), nil
+func (l *local) replay(ctx context.Context, req adminapi.Replay, progress func(adminapi.ReplayLine)) (adminapi.ReplayLine, error) {
+	return adminapi.RunReplay(ctx, l.admin, req, progress)
 }
 
 func (l *local) purge(ctx context.Context, before time.Time) (int, error) {

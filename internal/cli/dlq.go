@@ -28,6 +28,7 @@ on the state folder by themselves.`,
   pawl dlq inspect 01JD3W6Y0ZQ8V7
   pawl dlq replay --all --rate 10/s
   pawl dlq purge --older-than 30d`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q for pawl dlq; it has list, inspect, replay and purge", args[0])
@@ -101,7 +102,11 @@ func dlqListCommand(sh *shell) *cobra.Command {
   pawl dlq list --since 1h --reason delivery --destination ledger --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return sh.with(c.Context(), func(b backend) error { return sh.dlqList(c.Context(), b, f) })
+			chosen, err := f.parse(time.Now())
+			if err != nil {
+				return err
+			}
+			return sh.with(c.Context(), func(b backend) error { return sh.dlqList(c.Context(), b, chosen) })
 		},
 	}
 	f.add(c)
@@ -112,13 +117,9 @@ func dlqListCommand(sh *shell) *cobra.Command {
 // are aligned anew, and memory stays bounded at any number of letters.
 const pageRows = 1000
 
-func (sh *shell) dlqList(ctx context.Context, b backend, f choice) error {
-	chosen, err := f.parse(time.Now())
-	if err != nil {
-		return err
-	}
+func (sh *shell) dlqList(ctx context.Context, b backend, chosen adminapi.Choice) error {
 	rows, page := 0, sh.letterTable()
-	err = b.list(ctx, chosen, func(l adminapi.LetterLine) error {
+	err := b.list(ctx, chosen, func(l adminapi.LetterLine) error {
 		if sh.json {
 			return sh.printJSON(l)
 		}

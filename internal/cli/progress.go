@@ -4,14 +4,14 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"github.com/pawlhq/pawl/internal/deadletter"
+	"github.com/pawlhq/pawl/internal/adminapi"
 )
 
 // progress shows how far a replay is: a bar on a terminal, nothing in a pipe.
 type progress struct {
 	bars *mpb.Progress // nil: nothing is shown
 	bar  *mpb.Bar
-	last deadletter.Progress
+	last adminapi.ReplayLine
 }
 
 func (sh *shell) progress() *progress {
@@ -21,7 +21,7 @@ func (sh *shell) progress() *progress {
 	return &progress{bars: mpb.New(mpb.WithOutput(sh.err), mpb.WithWidth(40))}
 }
 
-func (p *progress) show(now deadletter.Progress) {
+func (p *progress) show(now adminapi.ReplayLine) {
 	p.last = now
 	if p.bars == nil {
 		return
@@ -34,7 +34,7 @@ func (p *progress) show(now deadletter.Progress) {
 	p.bar.SetCurrent(int64(now.Delivered + now.FailedAgain))
 }
 
-func failedWords(p deadletter.Progress) string {
+func failedWords(p adminapi.ReplayLine) string {
 	if p.FailedAgain == 0 {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/app"
 	"github.com/pawlhq/pawl/internal/builtin"
 	"github.com/pawlhq/pawl/internal/config"
@@ -46,6 +48,7 @@ type shell struct {
 	paths    []string // -c
 	state    string   // --state
 	json     bool     // --json
+	began    bool     // the command line was understood and its command runs
 }
 
 // Main runs the command line and returns the exit code. The first interrupt
@@ -80,7 +83,6 @@ Nothing is dropped without a trace.`,
 	root.SetIn(sh.in)
 	root.SetOut(sh.out)
 	root.SetErr(sh.err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags := root.PersistentFlags()
 	flags.StringArrayVarP(&sh.paths, "config", "c", nil, "configuration `FILE` or folder; may be repeated (default ./pawl.yaml)")
 	flags.StringVar(&sh.state, "state", "", "state `FOLDER` of the pawl to talk to (default: as the configuration says)")
@@ -90,24 +92,35 @@ Nothing is dropped without a trace.`,
 		tailCommand(sh), statusCommand(sh), reloadCommand(sh), pauseCommand(sh), resumeCommand(sh),
 		dlqCommand(sh), schemaCommand(sh), versionCommand(sh),
 	)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
-		strict(c)
+		switch c.Name() {
+		case "help":
+			c.Example = "  pawl help dlq replay"
+			c.Args = cobra.ArbitraryArgs
+		case "completion":
+			c.Example = "  source <(pawl completion bash)"
+			for _, sub := range c.Commands() {
+				sub.Example = "  pawl completion " + sub.Name()
+			}
+		}
 	}
+	sh.note(root)
 	return root
 }
 
-// strict makes a wrong number of arguments a usage error like a wrong flag.
-func strict(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return usageError{err}
-			}
-			return nil
+// note makes every command note that it began: whatever failed before was in
+// how it was called.
+func (sh *shell) note(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			sh.began = true
+			return run(c, args)
 		}
 	}
 	for _, sub := range c.Commands() {
-		strict(sub)
+		sh.note(sub)
 	}
 }
 
@@ -126,12 +139,15 @@ func (sh *shell) exitCode(err error) int {
 			fmt.Fprintln(sh.err, "pawl:", err)
 		}
 		return exitUsage
-	case errors.As(err, &usage), errors.As(err, &locked):
-		fmt.Fprintln(sh.err, "pawl:", err)
-		return exitUsage
 	}
 	fmt.Fprintln(sh.err, "pawl:", err)
-	if errors.Is(err, errSetup) {
+	var refused *control.Problem
+	switch {
+	case !sh.began: // an unknown command or flag, a missing flag, a wrong number of arguments
+		fmt.Fprintln(sh.err, "pawl: see pawl --help")
+		return exitUsage
+	case errors.As(err, &usage), errors.As(err, &locked), errors.Is(err, errSetup), errors.Is(err, adminapi.ErrNoDestination),
+		errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
 		return exitUsage
 	}
 	return exitNo

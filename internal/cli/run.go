@@ -36,6 +36,10 @@ nothing and says why.`,
 }
 
 func (sh *shell) run(ctx context.Context, watch bool) error {
+	// From the first moment on: without a handler SIGHUP ends a process.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	a, err := app.New(app.Options{
 		Load:     func() (*config.Config, *config.Report) { return app.Load(sh.paths, sh.kinds) },
 		Registry: sh.kinds, Stderr: sh.err, Version: version(), Revision: revision(),
@@ -47,9 +51,6 @@ func (sh *shell) run(ctx context.Context, watch bool) error {
 	defer background.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	reload := func() {
 		// The outcome is logged and counted; a bad configuration must not end
 		// a relay that works.

@@ -25,12 +25,13 @@ const (
 // watchFiles calls reload when a file of the configuration has changed.
 func watchFiles(ctx context.Context, a *app.App, errOut io.Writer, reload func()) {
 	var told <-chan fsnotify.Event
+	var troubles <-chan error
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		fmt.Fprintf(errOut, "pawl: --watch: %v; looking every %s instead\n", err, pollTime)
 	} else {
 		defer w.Close()
-		told = w.Events
+		told, troubles = w.Events, w.Errors
 	}
 	seen := ""
 	look := func() {
@@ -62,6 +63,12 @@ func watchFiles(ctx context.Context, a *app.App, errOut io.Writer, reload func()
 				continue
 			}
 			quiet.Reset(settleTime)
+		case _, ok := <-troubles:
+			if !ok {
+				troubles = nil
+				continue
+			}
+			quiet.Reset(settleTime) // events may have been lost: look
 		case <-quiet.C:
 			look()
 		case <-tick.C:

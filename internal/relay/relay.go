@@ -74,9 +74,26 @@ func New(o Options) *Relay {
 // cancelled: a few fsyncs of a slow disk.
 const lastWords = 5 * time.Second
 
+// CutShortError says that a stop did not wait for every message.
+type CutShortError struct {
+	// CutShort counts the messages whose deliveries were given up. They were
+	// given back to their senders or kept as dead letters, but for Unended.
+	CutShort int
+	// Unended counts those that never came to an end: nobody was told of them.
+	Unended int
+}
+
+// Error counts both.
+func (e *CutShortError) Error() string {
+	if e.Unended > 0 {
+		return fmt.Sprintf("%d messages were cut short and %d never came to an end", e.CutShort, e.Unended)
+	}
+	return fmt.Sprintf("%d messages were cut short and given back to their senders", e.CutShort)
+}
+
 // Stop ends the relay: new messages are refused, those in flight may finish
 // until ctx ends, and the rest is nacked, or dead-lettered where nobody is left
-// to nack. It returns an error that counts what was cut short.
+// to nack. It returns a *CutShortError that counts what was cut short.
 func (r *Relay) Stop(ctx context.Context) error {
 	r.mu.Lock()
 	if r.stopping {
@@ -110,11 +127,11 @@ func (r *Relay) Stop(ctx context.Context) error {
 	defer t.Stop()
 	select {
 	case <-done:
-		return fmt.Errorf("%d messages were cut short and given back to their senders", left)
+		return &CutShortError{CutShort: left}
 	case <-t.C:
 		r.endLast()
 	}
-	return fmt.Errorf("%d messages were cut short and %d never came to an end", left, r.InFlight())
+	return &CutShortError{CutShort: left, Unended: r.InFlight()}
 }
 
 // InFlight returns how many messages are being settled.

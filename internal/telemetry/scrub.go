@@ -65,7 +65,10 @@ func (s *scrubber) attr(a slog.Attr) slog.Attr {
 		if v := a.Value.Any(); v != nil {
 			a.Value = slog.StringValue(s.text(fmt.Sprint(v)))
 		}
-	case slog.KindBool, slog.KindDuration, slog.KindFloat64, slog.KindInt64,
+	case slog.KindDuration:
+		// JSON would have it as a number of nanoseconds.
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	case slog.KindBool, slog.KindFloat64, slog.KindInt64,
 		slog.KindTime, slog.KindUint64, slog.KindLogValuer:
 		// No text of anybody's; a LogValuer has been resolved above.
 	}
