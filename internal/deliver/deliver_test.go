@@ -227,5 +227,16 @@ func TestTooOldIsNotSentAnyMore(t *testing.T) {
 		if tags, _ := res.Last(); reasons(res) != "a exhausted, b permanent" || !tags.Has(failure.Expired) {
 			t.Errorf("left %q with %q: the letter must say that it expired", reasons(res), tags)
 		}
+		d, _ := r.set.Destination("b") // nor does it wait for a place there
+		var full []Place
+		for p, ok := d.Enter(); ok; p, ok = d.Enter() {
+			full = append(full, p)
+		}
+		if res = r.deliver(r.Context(), "a"); reasons(res) != "a exhausted, b permanent" || res.Took != 2*time.Second {
+			t.Errorf("left %q after %v", reasons(res), res.Took)
+		}
+		for i := range full {
+			full[i].Leave()
+		}
 	})
 }

@@ -1,0 +1,291 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/message"
+)
+
+// oracle knows what pawl promises and compares it with what happened.
+type oracle struct {
+	w  *world
+	mu sync.Mutex
+	// By life and endpoint:
+	sends map[place][]span
+	moves map[place][]event.Event
+	// again counts sends that were repeated on a fresh connection, by endpoint.
+	again map[string]int
+	tries map[trial]int // attempts by endpoint and message id
+}
+
+type place struct {
+	life     int
+	endpoint string
+}
+
+type trial struct{ endpoint, id string }
+
+// span is one attempt.
+type span struct {
+	id         string
+	begin, end time.Time
+}
+
+func (o *oracle) init(w *world) {
+	o.w, o.sends, o.moves = w, map[place][]span{}, map[place][]event.Event{}
+	o.again, o.tries = map[string]int{}, map[trial]int{}
+}
+
+// take notes an event of a life.
+func (o *oracle) take(life int, e event.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at := place{life, e.Endpoint}
+	switch e.Kind {
+	case event.AttemptEnded:
+		o.sends[at] = append(o.sends[at], span{e.MessageID, e.At.Add(-e.Took), e.At})
+		o.tries[trial{e.Endpoint, e.MessageID}]++
+		if most := o.destination(e.Endpoint).Attempts; e.Number > most {
+			o.w.wrong(e.MessageID, "attempt %d at %s, whose policy has %d", e.Number, e.Endpoint, most)
+		}
+	case event.BreakerMoved:
+		o.moves[at] = append(o.moves[at], e)
+	case event.ConnectionRetried:
+		o.again[e.Endpoint]++
+	}
+}
+
+func (o *oracle) attempts() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, t := range o.tries {
+		n += t
+	}
+	return n
+}
+
+func (o *oracle) destination(name string) DestinationPlan {
+	for _, d := range o.w.plan.Destinations {
+		if d.Name == name {
+			return d
+		}
+	}
+	panic("sim: no destination " + name)
+}
+
+// chain lists the destinations that may get what is meant for the i-th.
+func (o *oracle) chain(i int) map[string]bool {
+	d := o.w.plan.Destinations[i]
+	all := map[string]bool{d.Name: true}
+	for _, to := range d.Fallback {
+		for name := range o.chain(to) {
+			all[name] = true
+		}
+	}
+	return all
+}
+
+// arrived says which messages each endpoint accepted, by name, and checks keys.
+func (o *oracle) arrived() map[string]map[string]bool {
+	owner := map[string]string{} // the message of each key
+	got := map[string]map[string]bool{}
+	for _, e := range o.w.endpoints {
+		got[e.name] = map[string]bool{}
+		for _, a := range e.arrivals() {
+			number, name, err := parse([]byte(a.body))
+			switch {
+			case err != nil || number >= len(o.w.records) || o.w.records[number].body() != a.body:
+				o.w.wrong("", "%s got a body that nobody sent: %q", e.name, a.body)
+				continue
+			case a.id == "", o.w.records[number].keyed && a.id != name:
+				o.w.wrong(name, "%s got it under the key %q", e.name, a.id)
+			case owner[a.id] != "" && owner[a.id] != name:
+				o.w.wrong(name, "shares the key %q with %s", a.id, owner[a.id])
+			}
+			owner[a.id] = name
+			if !o.mayGet(e.name, number) {
+				o.w.wrong(name, "%s got it, which no route sends it to", e.name)
+			}
+			if a.accepted {
+				got[e.name][name] = true
+			}
+		}
+	}
+	return got
+}
+
+// mayGet says whether some route sends the message to the endpoint.
+func (o *oracle) mayGet(endpoint string, number int) bool {
+	for _, r := range o.w.plan.Routes {
+		for _, to := range slices.Concat(r.Required, r.BestEffort) {
+			if r.takes(number) && o.chain(to)[endpoint] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// end is one required delivery.
+type end struct{ name, route, destination string }
+
+// judge compares what the callers were told with where the messages are.
+func (o *oracle) judge(letters []*message.DeadLetter) {
+	kept := map[end]int{}
+	for _, l := range letters {
+		_, name, err := parse(l.Message.Body)
+		if err != nil || l.Reason != message.ReasonDelivery {
+			o.w.wrong("", "a letter that makes no sense: %q, %+v", l.Message.Body, l.Death)
+			continue
+		}
+		kept[end{name, l.Route, l.Destination}]++
+		o.judgeLetter(name, l)
+	}
+	got := o.arrived()
+	o.eachRequired(func(r *record, e end, chain map[string]bool) {
+		arrived := o.anywhere(got, chain, r.name)
+		if promised := o.promised(r); promised != "" && !arrived && kept[e] == 0 {
+			o.w.wrong(r.name, "lost: told %s, but it is neither at %s nor among the letters", promised, e.destination)
+		}
+		if n := kept[e]; n > r.posts {
+			o.w.wrong(r.name, "%d letters for %s of %s, though it was sent %d times", n, e.destination, e.route, r.posts)
+		}
+		if r.acked == string(event.SettledDelivered) && !arrived {
+			o.w.wrong(r.name, "told delivered, but it is not at %s", e.destination)
+		}
+		delete(kept, e)
+	})
+	for e, n := range kept {
+		o.w.wrong(e.name, "%d letters for %s of %s, which does not have to get it", n, e.destination, e.route)
+	}
+}
+
+// judgeLetter checks the story that a letter tells.
+func (o *oracle) judgeLetter(name string, l *message.DeadLetter) {
+	n := 0
+	for _, h := range l.Hops {
+		n += len(h.Attempts)
+		if most := o.destination(h.Destination).Attempts; len(h.Attempts) > most {
+			o.w.wrong(name, "letter %s tells of %d attempts at %s, whose policy has %d", l.Letter, len(h.Attempts), h.Destination, most)
+		}
+	}
+	if n != l.Attempts || len(l.Hops) == 0 {
+		o.w.wrong(name, "letter %s counts %d attempts and tells of %d over %d hops", l.Letter, l.Attempts, n, len(l.Hops))
+	}
+}
+
+// promised is what a caller was told that pawl has to keep; "" for nothing.
+func (o *oracle) promised(r *record) string {
+	switch {
+	case r.acked != "":
+		return r.acked
+	case r.late != 0 && !o.w.unsafe[r.late]:
+		return "that it is seen to (504)"
+	}
+	return ""
+}
+
+func (o *oracle) anywhere(got map[string]map[string]bool, chain map[string]bool, name string) bool {
+	for endpoint := range chain {
+		if got[endpoint][name] {
+			return true
+		}
+	}
+	return false
+}
+
+// eachRequired calls fn with every required delivery of every message.
+func (o *oracle) eachRequired(fn func(r *record, e end, chain map[string]bool)) {
+	for _, r := range o.w.records {
+		for _, route := range o.w.plan.Routes {
+			if !route.takes(r.number) {
+				continue
+			}
+			for _, to := range route.Required {
+				fn(r, end{r.name, route.Name, o.w.plan.Destinations[to].Name}, o.chain(to))
+			}
+		}
+	}
+}
+
+// judgeReplayed says what is missing after everything was replayed.
+func (o *oracle) judgeReplayed(open int) {
+	if open != 0 {
+		o.w.wrong("", "%d letters are open after the replays", open)
+	}
+	got := o.arrived()
+	o.eachRequired(func(r *record, e end, chain map[string]bool) {
+		if promised := o.promised(r); promised != "" && !o.anywhere(got, chain, r.name) {
+			o.w.wrong(r.name, "told %s, but even after the replays it is not at %s", promised, e.destination)
+		}
+	})
+}
+
+// judgeSends looks at what was sent when: no more than was counted, nothing to
+// an open breaker's endpoint, and no more trials than allowed.
+func (o *oracle) judgeSends() {
+	for _, e := range o.w.endpoints {
+		seen := map[string]int{}
+		for _, a := range e.arrivals() {
+			seen[a.id]++
+		}
+		more := 0
+		for id, n := range seen {
+			more += max(n-o.tries[trial{e.name, id}], 0)
+		}
+		if more > o.again[e.name] {
+			o.w.wrong("", "%s saw %d requests more than were counted as attempts, %d were sent again over fresh connections", e.name, more, o.again[e.name])
+		}
+	}
+	for at, sends := range o.sends {
+		b := o.destination(at.endpoint).Breaker
+		if b == nil {
+			continue
+		}
+		moves := o.moves[at]
+		slices.SortStableFunc(moves, func(a, b event.Event) int { return a.At.Compare(b.At) })
+		for i, m := range moves {
+			until := time.Time{}
+			if i+1 < len(moves) {
+				until = moves[i+1].At
+			}
+			o.judgeState(at, m, until, sends, b.HalfOpenMax)
+		}
+	}
+}
+
+// judgeState looks at the sends of the time between two moves of a breaker.
+// What begins at the very moment of a move may belong to either side.
+func (o *oracle) judgeState(at place, m event.Event, until time.Time, sends []span, trials int) {
+	var edges []edge
+	for _, s := range sends {
+		if !s.begin.After(m.At) && m.Breaker == event.BreakerOpen || s.begin.Before(m.At) || !until.IsZero() && !s.begin.Before(until) {
+			continue
+		}
+		switch m.Breaker {
+		case event.BreakerOpen:
+			o.w.wrong(s.id, "sent to %s at %v though its breaker is open since %v", at.endpoint, s.begin.Sub(o.w.began), m.At.Sub(o.w.began))
+		case event.BreakerHalfOpen:
+			edges = append(edges, edge{s.begin, 1}, edge{s.end, -1})
+		case event.BreakerClosed:
+		}
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(a.at.Compare(b.at), a.by-b.by) })
+	n := 0
+	for _, e := range edges {
+		if n += e.by; n > trials {
+			o.w.wrong("", "%d trials at once at %s at %v, %d are allowed", n, at.endpoint, e.at.Sub(o.w.began), trials)
+			return
+		}
+	}
+}
+
+// edge is the begin or the end of a send.
+type edge struct {
+	at time.Time
+	by int
+}

@@ -1,0 +1,203 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/breaker"
+)
+
+// Plan is everything about a run that a seed decides.
+type Plan struct {
+	Seed         uint64
+	Destinations []DestinationPlan
+	Routes       []RoutePlan
+	// MaxInFlight and AckTimeout are the source's.
+	MaxInFlight int64
+	AckTimeout  time.Duration
+	// Callers send Messages each, with a pause of up to Pause between them.
+	Callers, Messages int
+	Pause             time.Duration
+	Disk              DiskPlan
+	// Levers are pulled while the callers send.
+	Levers []Lever
+}
+
+// DestinationPlan is one destination and the endpoint behind it.
+type DestinationPlan struct {
+	Name               string
+	Fallback           []int // higher than its own number, so there is no cycle
+	Attempts           int
+	Backoff            time.Duration
+	Timeout, Deadline  time.Duration
+	Workers, Places    int
+	Breaker            *breaker.Settings
+	FailWhenOpen       bool
+	RespectsRetryAfter bool
+	Spells             []Spell
+}
+
+// Spell is how an endpoint behaves from a moment on.
+type Spell struct {
+	From time.Duration
+	Mood Mood
+}
+
+// RoutePlan is a route: it takes every message whose number leaves Rest when
+// divided by Modulo.
+type RoutePlan struct {
+	Name         string
+	Modulo, Rest int
+	Required     []int
+	BestEffort   []int
+}
+
+// DiskPlan is what the disk under the dead letters does.
+type DiskPlan struct {
+	// FullFrom and FullFor are a time without any space; zero for none.
+	FullFrom, FullFor time.Duration
+	// Errors is the chance of each sync and write to fail.
+	Errors float64
+}
+
+// Lever is something that is done to pawl at a moment.
+type Lever struct {
+	At   time.Duration
+	What What
+	// Destination is which one is paused.
+	Destination int
+	// For is how long it stays paused, or how long a stop may take.
+	For time.Duration
+}
+
+// What is what a lever does.
+type What uint8
+
+// The levers.
+const (
+	Pause    What = iota // a destination, for a while
+	Reload               // the same configuration over fresh connections
+	Restart              // a stop that may take a while, then a start
+	PowerCut             // everything at once, then a start
+)
+
+func (w What) String() string {
+	return [...]string{"pause", "reload", "restart", "power cut"}[w]
+}
+
+// length is how long the troubles of a plan last. Afterwards every endpoint is
+// well and the disk has space.
+const length = 20 * time.Second
+
+// Draw makes the plan of a seed.
+func Draw(seed uint64) Plan {
+	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	p := Plan{
+		Seed:        seed,
+		MaxInFlight: 5 + r.Int64N(60),
+		AckTimeout:  between(r, time.Second, 5*time.Second),
+		Callers:     2 + r.IntN(10),
+		Messages:    3 + r.IntN(12),
+		Pause:       between(r, 10*time.Millisecond, 3*time.Second),
+	}
+	n := 2 + r.IntN(5)
+	for i := range n {
+		p.Destinations = append(p.Destinations, drawDestination(r, i, n))
+	}
+	for i := range 1 + r.IntN(3) {
+		p.Routes = append(p.Routes, drawRoute(r, i, n))
+	}
+	switch r.IntN(3) {
+	case 0:
+		p.Disk.FullFrom, p.Disk.FullFor = between(r, 0, length/2), between(r, time.Second, length/2)
+	case 1:
+		p.Disk.Errors = 0.4 * r.Float64()
+	}
+	for range r.IntN(4) {
+		p.Levers = append(p.Levers, Lever{
+			At: between(r, time.Second, length), What: What(r.IntN(4)), Destination: r.IntN(n), For: between(r, 0, 4*time.Second),
+		})
+	}
+	return p
+}
+
+func drawDestination(r *rand.Rand, i, n int) DestinationPlan {
+	d := DestinationPlan{
+		Name: fmt.Sprintf("d%d", i), Attempts: 1 + r.IntN(5), Backoff: between(r, 10*time.Millisecond, 500*time.Millisecond),
+		Timeout: between(r, 200*time.Millisecond, 2*time.Second), Workers: 1 + r.IntN(8), RespectsRetryAfter: chance(r, 0.8),
+	}
+	d.Places = d.Workers + r.IntN(30)
+	if chance(r, 0.4) {
+		d.Deadline = between(r, 500*time.Millisecond, 8*time.Second)
+	}
+	for to := i + 1; to < n && len(d.Fallback) < 2; to++ {
+		if chance(r, 0.4) {
+			d.Fallback = append(d.Fallback, to)
+		}
+	}
+	if chance(r, 0.75) {
+		d.Breaker = &breaker.Settings{
+			FailureRatio: 0.3 + 0.7*r.Float64(), MinRequests: 2 + r.IntN(8), Window: between(r, 2*time.Second, time.Minute),
+			OpenFor: between(r, 100*time.Millisecond, 3*time.Second), HalfOpenMax: 1 + r.IntN(3),
+		}
+		d.Breaker.MaxOpenFor = d.Breaker.OpenFor * time.Duration(1+r.IntN(4))
+		d.FailWhenOpen = chance(r, 0.2)
+	}
+	for at := time.Duration(0); at < length; at += between(r, time.Second, length/2) {
+		mood := Well
+		if chance(r, 0.6) {
+			mood = Mood(r.IntN(int(moods)))
+		}
+		d.Spells = append(d.Spells, Spell{at, mood})
+	}
+	d.Spells = append(d.Spells, Spell{length, Well})
+	return d
+}
+
+func drawRoute(r *rand.Rand, i, n int) RoutePlan {
+	p := RoutePlan{Name: fmt.Sprintf("r%d", i), Modulo: 1 + r.IntN(3)}
+	p.Rest = r.IntN(p.Modulo)
+	for _, to := range r.Perm(n)[:1+r.IntN(min(3, n))] {
+		if len(p.Required) > 0 && chance(r, 0.3) {
+			p.BestEffort = append(p.BestEffort, to)
+		} else {
+			p.Required = append(p.Required, to)
+		}
+	}
+	return p
+}
+
+// takes says whether the route takes the message with the number.
+func (p RoutePlan) takes(number int) bool { return number%p.Modulo == p.Rest }
+
+func between(r *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(r.Int64N(int64(to-from))).Round(time.Millisecond)
+}
+
+func chance(r *rand.Rand, p float64) bool { return r.Float64() < p }
+
+// String tells the plan for people.
+func (p Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %d callers send %d messages each; max_in_flight %d, ack_timeout %v\n",
+		p.Seed, p.Callers, p.Messages, p.MaxInFlight, p.AckTimeout)
+	for _, d := range p.Destinations {
+		fmt.Fprintf(&b, "  %s: %d attempts, timeout %v, deadline %v, %d workers, %d places, falls back to %v", d.Name,
+			d.Attempts, d.Timeout, d.Deadline, d.Workers, d.Places, d.Fallback)
+		if s := d.Breaker; s != nil {
+			fmt.Fprintf(&b, ", opens at %.2f of %d for %v to %v, %d trials, fails when open: %v",
+				s.FailureRatio, s.MinRequests, s.OpenFor, s.MaxOpenFor, s.HalfOpenMax, d.FailWhenOpen)
+		}
+		fmt.Fprintf(&b, "; %v\n", d.Spells)
+	}
+	for _, r := range p.Routes {
+		fmt.Fprintf(&b, "  %s: every message with n%%%d=%d to %v, best effort to %v\n", r.Name, r.Modulo, r.Rest, r.Required, r.BestEffort)
+	}
+	fmt.Fprintf(&b, "  disk: %+v\n", p.Disk)
+	for _, l := range p.Levers {
+		fmt.Fprintf(&b, "  at %v: %v (d%d, %v)\n", l.At, l.What, l.Destination, l.For)
+	}
+	return b.String()
+}

@@ -1,0 +1,281 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/deadletter"
+	"github.com/pawlhq/pawl/internal/seglog/faultfs"
+	"github.com/pawlhq/pawl/internal/testbed"
+)
+
+// Report is what came of a run.
+type Report struct {
+	Plan Plan
+	// Problems are the promises that were not kept.
+	Problems []string
+	// Story is what happened to the messages concerned, or to all where no
+	// problem names one.
+	Story string
+	// Messages, Attempts and Letters count what there was.
+	Messages, Attempts, Letters int
+}
+
+// world is a run.
+type world struct {
+	plan      Plan
+	began     time.Time
+	story     *story
+	network   testbed.Network
+	disk      *faultfs.Disk
+	endpoints []*endpoint
+	records   []*record
+	oracle    oracle
+	crash     *rand.Rand
+	ghosts    sync.WaitGroup // lives that lost their power
+	lives     int            // touched by the goroutine of Run and its levers, one after the other
+
+	mu       sync.Mutex
+	chances  *rand.Rand
+	current  *process
+	unsafe   map[int]bool // lives that were cut
+	problems []string
+	about    map[string]bool
+}
+
+// Run lives through the plan. It must be called in a bubble of testing/synctest.
+func Run(plan Plan) Report {
+	w := &world{
+		plan: plan, began: time.Now(), disk: faultfs.New(), unsafe: map[int]bool{}, about: map[string]bool{},
+		chances: rand.New(rand.NewPCG(plan.Seed, 1)), crash: rand.New(rand.NewPCG(plan.Seed, 2)),
+	}
+	w.story = &story{began: w.began}
+	w.oracle.init(w)
+	w.disk.Inject(w.diskFault())
+	letters := 0
+	if err := w.live(); err != nil {
+		w.wrong("", "%v", err)
+	} else if letters, err = w.afterwards(); err != nil {
+		w.wrong("", "%v", err)
+	}
+	w.ghosts.Wait()
+	for _, e := range w.endpoints {
+		e.close()
+	}
+	w.oracle.judgeSends()
+	return Report{
+		Plan: plan, Problems: w.problems, Story: w.story.about(w.about),
+		Messages: len(w.records), Attempts: w.oracle.attempts(), Letters: letters,
+	}
+}
+
+// live is everything until the callers have their answers and pawl has stopped.
+func (w *world) live() error {
+	for _, d := range w.plan.Destinations {
+		e := &endpoint{name: d.Name, began: w.began, spells: d.Spells, story: w.story}
+		if err := e.serve(&w.network); err != nil {
+			return err
+		}
+		w.endpoints = append(w.endpoints, e)
+	}
+	p, err := w.start()
+	if err != nil {
+		return err
+	}
+	w.become(p)
+	var levers, callers sync.WaitGroup
+	levers.Go(w.pullLevers)
+	for i := range w.plan.Callers {
+		c := w.caller(i)
+		callers.Go(c.run)
+	}
+	callers.Wait()
+	levers.Wait()
+	time.Sleep(time.Until(w.began.Add(length)))
+	// The longest a message may still need, with everything well again.
+	if err := w.running().stop(10 * time.Minute); err != nil {
+		return fmt.Errorf("stopping with everything well: %w", err)
+	}
+	return nil
+}
+
+// caller makes the i-th caller with its messages.
+func (w *world) caller(i int) *caller {
+	c := &caller{w: w, random: rand.New(rand.NewPCG(w.plan.Seed, uint64(100+i)))}
+	c.client.Transport = &http.Transport{DialContext: w.network.Dial, DisableKeepAlives: chance(c.random, 0.2)}
+	for j := range w.plan.Messages {
+		r := &record{number: len(w.records), name: fmt.Sprintf("c%d-%d", i, j), keyed: chance(c.random, 0.8)}
+		c.records = append(c.records, r)
+		w.records = append(w.records, r)
+	}
+	return c
+}
+
+// pullLevers does what the plan does to pawl.
+func (w *world) pullLevers() {
+	levers := slices.Clone(w.plan.Levers)
+	slices.SortFunc(levers, func(a, b Lever) int { return int(a.At - b.At) })
+	for _, l := range levers {
+		time.Sleep(time.Until(w.began.Add(l.At)))
+		w.story.tell("", "lever: %v", l.What)
+		p := w.running()
+		switch l.What {
+		case Pause:
+			name := w.plan.Destinations[l.Destination].Name
+			p.fleet.Pause(name)
+			time.Sleep(l.For)
+			p.fleet.Resume(name)
+		case Reload:
+			if err := p.configure(); err != nil {
+				w.wrong("", "reload: %v", err)
+			}
+		case Restart:
+			if err := p.stop(l.For); err != nil {
+				w.cutShort(p) // the error says what: it may hold letters that found no space
+			}
+			w.restart()
+		case PowerCut:
+			w.cutShort(p)
+			p.cut()
+			w.restart()
+		}
+	}
+}
+
+func (w *world) restart() {
+	p, err := w.start()
+	for err != nil { // a disk without space may refuse a start
+		w.story.tell("", "no start: %v", err)
+		time.Sleep(time.Second)
+		if time.Since(w.began) > 2*length {
+			panic(fmt.Sprintf("sim: no start with everything well: %v", err))
+		}
+		p, err = w.start()
+	}
+	w.become(p)
+}
+
+func (w *world) become(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current = p
+}
+
+func (w *world) running() *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
+}
+
+// life is the number of the life that runs now.
+func (w *world) life() int { return w.running().number }
+
+// cutShort remembers that what a life promised with a 504 may be lost: the
+// promise of a 504 ends with the power.
+func (w *world) cutShort(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unsafe[p.number] = true
+}
+
+// random is the chance of everything inside pawl.
+func (w *world) random() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.chances.Float64()
+}
+
+// wrong notes a promise that was not kept. name is the message, "" for none.
+func (w *world) wrong(name, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if name != "" {
+		text = name + ": " + text
+	}
+	w.story.tell(name, "WRONG: %s", text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problems = append(w.problems, text)
+	if name != "" {
+		w.about[name] = true
+	}
+}
+
+// diskFault is what the disk does.
+func (w *world) diskFault() func(faultfs.Op) faultfs.Fault {
+	d, r := w.plan.Disk, rand.New(rand.NewPCG(w.plan.Seed, 3))
+	return func(op faultfs.Op) faultfs.Fault {
+		at := time.Since(w.began)
+		writes := op.Kind == faultfs.Write || op.Kind == faultfs.Create
+		switch {
+		case writes && at >= d.FullFrom && at < d.FullFrom+d.FullFor:
+			return faultfs.Fault{Err: syscall.ENOSPC, Written: op.Bytes / 2}
+		case (writes || op.Kind == faultfs.Sync) && at < length && chance(r, d.Errors):
+			return faultfs.Fault{Err: syscall.EIO, Written: r.IntN(op.Bytes + 1)}
+		}
+		return faultfs.Fault{}
+	}
+}
+
+// empty checks that a life which stopped left nothing open.
+func (w *world) empty(p *process) {
+	for _, s := range p.fleet.Status() {
+		if s.Pending != 0 || s.Busy != 0 || s.Waiting != 0 {
+			w.wrong("", "lane %s of life %d is not empty: %d places, %d workers, %d waits", s.Destination, p.number, s.Pending, s.Busy, s.Waiting)
+		}
+	}
+	st := p.relay.Status()
+	for _, s := range st.Sources {
+		if s.InFlight != 0 || s.Bytes != 0 {
+			w.wrong("", "life %d has %d messages and %d bytes open", p.number, s.InFlight, s.Bytes)
+		}
+	}
+	if st.Draining != 0 {
+		w.wrong("", "%d generations of life %d drain for ever", st.Draining, p.number)
+	}
+}
+
+// afterwards cuts the power of the machine, looks at what is there, and replays
+// every letter with everything well.
+func (w *world) afterwards() (letters int, err error) {
+	w.disk.Crash(w.crash)
+	p, err := w.start()
+	if err != nil {
+		return 0, err
+	}
+	w.become(p)
+	var kept []*message.DeadLetter
+	if err := p.store.List(context.Background(), deadletter.Filter{}, func(e deadletter.Entry) error {
+		kept = append(kept, e.DeadLetter)
+		return nil
+	}); err != nil {
+		return 0, fmt.Errorf("listing the letters: %w", err)
+	}
+	w.oracle.judge(kept)
+	for range 20 { // one that meets an open breaker may fail again
+		sum, err := p.store.Replay(context.Background(), deadletter.ReplayOptions{
+			Deliver: func(ctx context.Context, l *message.DeadLetter) deadletter.ReplayOutcome {
+				return p.relay.Replay(ctx, l, "")
+			},
+		})
+		if err != nil || sum.Left > 0 {
+			return len(kept), fmt.Errorf("replay: %+v: %w", sum, errors.Join(err, errors.New("letters are left")))
+		}
+		if sum.FailedAgain == 0 {
+			break
+		}
+		time.Sleep(30 * time.Second)
+	}
+	w.oracle.judgeReplayed(p.store.Stats().Open)
+	if err := p.stop(time.Minute); err != nil {
+		return len(kept), fmt.Errorf("the last stop: %w", err)
+	}
+	return len(kept), nil
+}
