@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -86,15 +87,15 @@ func TestConnectionLost(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			onBothPaths(t, func(t *testing.T, o Options) {
-				requests := 0
+				var connections atomic.Int64
 				base := listen(t, func(_ int, c net.Conn) {
-					requests++
+					connections.Add(1)
 					test.serve(c.(*net.TCPConn))
 				})
 				_, err := newClient(t, o).Do(within(t), post(t, base))
 				wantConnect(t, err)
-				if requests != 1 {
-					t.Errorf("%d connections, want one: a fresh one that fails is not tried again", requests)
+				if n := connections.Load(); n != 1 {
+					t.Errorf("%d connections, want one: a fresh one that fails is not tried again", n)
 				}
 			})
 		})
