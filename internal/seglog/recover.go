@@ -154,7 +154,7 @@ func (l *Log) repair(f File, name string) (int64, error) {
 // lastLineEnd returns the offset behind the last newline of the first size
 // bytes, 0 when there is none.
 func lastLineEnd(f io.ReaderAt, size int64) (int64, error) {
-	buf := make([]byte, chunk)
+	buf := make([]byte, min(size, chunk))
 	for end := size; end > 0; {
 		from := max(0, end-chunk)
 		part := buf[:end-from]

@@ -22,7 +22,7 @@ import (
 // returned as they are.
 func (l *Log) Scan(ctx context.Context, from Position, fn func(Position, []byte) error) error {
 	var trouble []error
-	buf := make([]byte, 0, chunk)
+	sc := scanner{r: bufio.NewReaderSize(nil, chunk), fn: fn}
 	for _, s := range l.Segments() {
 		if s.Number < from.Segment {
 			continue
@@ -31,7 +31,7 @@ func (l *Log) Scan(ctx context.Context, from Position, fn func(Position, []byte)
 		if s.Number == from.Segment {
 			start = from.Offset
 		}
-		err := l.scanSegment(ctx, s, start, &buf, fn)
+		err := l.scanSegment(ctx, s, start, &sc)
 		var stop stopped
 		switch {
 		case errors.As(err, &stop):
@@ -46,7 +46,14 @@ func (l *Log) Scan(ctx context.Context, from Position, fn func(Position, []byte)
 // stopped carries an error that ends a scan, as opposed to one of a segment.
 type stopped struct{ error }
 
-func (l *Log) scanSegment(ctx context.Context, s Segment, start int64, buf *[]byte, fn func(Position, []byte) error) error {
+// scanner is what a scan takes along from segment to segment.
+type scanner struct {
+	r    *bufio.Reader
+	line []byte // the latest line, its memory used again for the next
+	fn   func(Position, []byte) error
+}
+
+func (l *Log) scanSegment(ctx context.Context, s Segment, start int64, sc *scanner) error {
 	f, err := l.fs.OpenFile(s.File, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) && l.gone(s) {
 		return nil // removed since the list was made
@@ -56,13 +63,13 @@ func (l *Log) scanSegment(ctx context.Context, s Segment, start int64, buf *[]by
 		return fmt.Errorf("seglog: %w", err)
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(io.NewSectionReader(f, start, s.Size-start), chunk)
+	sc.r.Reset(io.NewSectionReader(f, start, s.Size-start))
 	for at := start; at < s.Size; {
 		if err := ctx.Err(); err != nil {
 			return stopped{err}
 		}
-		line, length, err := readLine(r, (*buf)[:0])
-		*buf = line[:0]
+		line, length, err := readLine(sc.r, sc.line[:0])
+		sc.line = line
 		if err != nil {
 			l.o.Report(Report{Trouble: Unreadable, File: s.File, Offset: at, Err: err})
 			return fmt.Errorf("seglog: %s at %d: %w", s.File, at, err)
@@ -71,7 +78,7 @@ func (l *Log) scanSegment(ctx context.Context, s Segment, start int64, buf *[]by
 		case length > MaxRecord || bytes.IndexByte(line, 0) >= 0:
 			l.o.Report(Report{Trouble: DamagedLine, File: s.File, Offset: at, Length: length})
 		case length > 0:
-			if err := fn(Position{s.Number, at}, line); err != nil {
+			if err := sc.fn(Position{s.Number, at}, line); err != nil {
 				return stopped{err}
 			}
 		}
