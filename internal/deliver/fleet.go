@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -182,10 +184,13 @@ func (f *Fleet) Link(specs []Spec) (*Set, error) {
 // once.
 func (f *Fleet) Install(set *Set) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.installed[set] = struct{}{}
 	for _, d := range set.byName {
 		d.lane = f.lane(d.spec)
+	}
+	f.mu.Unlock()
+	for _, d := range set.byName {
+		d.lane.apply(d.spec)
 		if err := d.lane.replace(d.spec.Connector); err != nil {
 			f.opts.Log.Warn("closing a replaced connector", "destination", d.spec.Name, "error", err)
 		}
@@ -230,7 +235,8 @@ func (s *Set) flatten(head, d *Destination, parent int, path map[string]bool) er
 	return nil
 }
 
-// lane returns the lane of the name, made or brought up to date.
+// lane returns the lane of the name, made where there is none. The caller holds
+// f.mu.
 func (f *Fleet) lane(spec Spec) *lane {
 	l, ok := f.lanes[spec.Name]
 	if !ok {
@@ -241,6 +247,11 @@ func (f *Fleet) lane(spec Spec) *lane {
 		}
 		f.lanes[spec.Name] = l
 	}
+	return l
+}
+
+// apply brings the lane up to date.
+func (l *lane) apply(spec Spec) {
 	l.places.Resize(int64(spec.MaxPending))
 	l.post.change(func(g *gate, now time.Time) {
 		g.workers = spec.Workers
@@ -254,23 +265,26 @@ func (f *Fleet) lane(spec Spec) *lane {
 			g.breaker.Configure(now, *spec.Breaker)
 		}
 	})
-	return l
 }
 
 // Retire says that the last message of an installed set has ended. Lanes that
 // no other installed set knows are forgotten and their connectors closed.
 func (f *Fleet) Retire(set *Set) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	delete(f.installed, set)
+	var gone []*lane
 	for name := range set.byName {
-		if !f.known(name) {
-			f.forget(name)
+		if l := f.lanes[name]; l != nil && !f.known(name) {
+			delete(f.lanes, name)
+			gone = append(gone, l)
 		}
 	}
+	f.mu.Unlock()
+	f.shut(gone)
 }
 
-// known says whether an installed set has a destination of the name.
+// known says whether an installed set has a destination of the name. The
+// caller holds f.mu.
 func (f *Fleet) known(name string) bool {
 	for set := range f.installed {
 		if set.byName[name] != nil {
@@ -283,21 +297,18 @@ func (f *Fleet) known(name string) bool {
 // Close closes every connector. Sends in flight may fail.
 func (f *Fleet) Close() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	clear(f.installed)
-	for name := range f.lanes {
-		f.forget(name)
-	}
+	gone := slices.Collect(maps.Values(f.lanes))
+	clear(f.lanes)
+	f.mu.Unlock()
+	f.shut(gone)
 }
 
-// forget drops a lane. The caller holds f.mu.
-func (f *Fleet) forget(name string) {
-	l, ok := f.lanes[name]
-	if !ok {
-		return
-	}
-	delete(f.lanes, name)
-	if err := l.retire(); err != nil {
-		f.opts.Log.Warn("closing a connector", "destination", name, "error", err)
+// shut closes the connectors of lanes that are forgotten.
+func (f *Fleet) shut(gone []*lane) {
+	for _, l := range gone {
+		if err := l.retire(); err != nil {
+			f.opts.Log.Warn("closing a connector", "destination", l.name, "error", err)
+		}
 	}
 }

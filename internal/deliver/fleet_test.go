@@ -137,6 +137,32 @@ func TestAReloadThatShortensTheOpenTime(t *testing.T) {
 	})
 }
 
+// Whoever hears an event may look at the status: no lock is held then. And a
+// breaker whose open time is over is told of although nobody sends.
+func TestEventsAreSentWithoutLocks(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		moved := 0
+		r.fleet.opts.Events = func(e event.Event) {
+			r.fleet.Status()
+			if e.Kind == event.BreakerMoved && e.Breaker == event.BreakerHalfOpen {
+				moved++
+			}
+		}
+		r.configure(spec("a", always(status(503)), guarded(1), attempts(1)))
+		r.deliver(r.Context(), "a")
+		time.Sleep(5 * time.Second)
+		if r.lane("a"); moved != 1 {
+			t.Errorf("told %d times of the half-open breaker, want once", moved)
+		}
+		r.deliver(r.Context(), "a")
+		time.Sleep(10 * time.Second)
+		r.configure(spec("a", always(well), guarded(1), attempts(1)))
+		if moved != 2 {
+			t.Errorf("told %d times of the half-open breaker, want twice", moved)
+		}
+	})
+}
+
 func TestMoreWorkersServeThoseWhoWait(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		a := always(well.taking(time.Second))

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,9 +33,10 @@ type LaneStatus struct {
 // Status returns how every lane stands, by name.
 func (f *Fleet) Status() []LaneStatus {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	all := make([]LaneStatus, 0, len(f.lanes))
-	for _, l := range f.lanes {
+	lanes := slices.Collect(maps.Values(f.lanes))
+	f.mu.Unlock()
+	all := make([]LaneStatus, 0, len(lanes))
+	for _, l := range lanes {
 		all = append(all, l.status(time.Now()))
 	}
 	slices.SortFunc(all, func(a, b LaneStatus) int { return strings.Compare(a.Destination, b.Destination) })
@@ -47,6 +49,13 @@ func (l *lane) status(now time.Time) LaneStatus {
 		Pending:     int(l.places.Held()), MaxPending: int(l.places.Max()),
 	}
 	p := l.post
+	moves := s.look(p, now)
+	p.tell(moves)
+	return s
+}
+
+// look fills in what the gate says, and returns what moved by itself.
+func (s *LaneStatus) look(p *post, now time.Time) []breaker.Move {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := &p.gate
@@ -62,7 +71,7 @@ func (l *lane) status(now time.Time) LaneStatus {
 			s.OpenUntil = snap.OpenUntil
 		}
 	}
-	return s
+	return g.settle()
 }
 
 // Pause stops sends to the destination; its messages wait in their lane. It
