@@ -15,9 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -249,129 +247,6 @@ func TestDamage(t *testing.T) {
 	want(t, s, deadletter.Filter{}, "m9")
 }
 
-func TestPurge(t *testing.T) {
-	disk := faultfs.New()
-	o := deadletter.Options{FS: disk, MaxSegment: 1}
-	s := open(t, "dead", o)
-	ls := []*message.DeadLetter{letter(1), letter(2), letter(30), letter(31)}
-	store(t, s, ls...)
-	_ = s.Close()
-	o.MaxSegment = 1 << 20
-	s = open(t, "dead", o)
-	store(t, s, letter(3), letter(32)) // one segment of old and young
-	for _, l := range []*message.DeadLetter{ls[0], ls[2]} {
-		if err := s.MarkReplayed(t.Context(), l.Letter, deadletter.Delivered); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n, err := s.Purge(t.Context(), day0.Add(24*time.Hour))
-	if n != 2 || err != nil {
-		t.Errorf("purged %d, %v; want m2 and m3", n, err)
-	}
-	for range 2 {
-		want(t, s, deadletter.Filter{}, "m31", "m32")
-		want(t, s, deadletter.Filter{State: deadletter.AllStates}, "m30", "m31", "m3", "m32")
-		if st := s.Stats(); st.Open != 2 || !st.Oldest.Equal(ls[3].At) {
-			t.Errorf("stats: %+v", st)
-		}
-		_ = s.Close()
-		s = open(t, "dead", o)
-	}
-	if n, err := s.Purge(t.Context(), day0.Add(240*time.Hour)); n != 2 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
-	}
-	if files := disk.Files(); len(files) != 0 {
-		t.Errorf("left behind: %v", files)
-	}
-	store(t, s, letter(300))
-	want(t, s, deadletter.Filter{}, "m300")
-}
-
-// More letters than one mark names.
-func TestPurgeMany(t *testing.T) {
-	disk := faultfs.New()
-	s := open(t, "dead", deadletter.Options{FS: disk, MaxSegment: 1 << 30})
-	errs := make(chan error, 2500)
-	for range 2500 {
-		go func() { errs <- s.Append(context.Background(), letter(1)) }()
-	}
-	for range 2500 {
-		if err := <-errs; err != nil {
-			t.Fatal(err)
-		}
-	}
-	store(t, s, letter(100))
-	if n, err := s.Purge(t.Context(), day0.Add(24*time.Hour)); n != 2500 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
-	}
-	s = open(t, "dead", deadletter.Options{FS: disk})
-	want(t, s, deadletter.Filter{}, "m100")
-	if marks := strings.Count(string(disk.Get("dead/marks/000001.ndjson")), "\n"); marks != 3 {
-		t.Errorf("%d marks, want 3", marks)
-	}
-}
-
-func TestWritable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := faultfs.New()
-		free := uint64(1 << 40)
-		s := open(t, "dead", deadletter.Options{FS: disk, Free: func(string) (uint64, error) { return free, nil }})
-		store(t, s, letter(1))
-		if err := s.Writable(); err != nil {
-			t.Errorf("well: %v", err)
-		}
-		free = 1 << 20
-		if err := s.Writable(); !errors.Is(err, deadletter.ErrLowSpace) {
-			t.Errorf("low: %v", err)
-		}
-		free = 1 << 40
-		disk.SetCapacity(disk.Used() + 10)
-		if err := s.Append(t.Context(), letter(2)); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("full: %v", err)
-		}
-		for range 2 {
-			if err := s.Writable(); !errors.Is(err, syscall.ENOSPC) {
-				t.Errorf("after a failed write: %v", err)
-			}
-		}
-		disk.SetCapacity(0)
-		if err := s.Writable(); err == nil {
-			t.Error("the disk was tried again within a second")
-		}
-		time.Sleep(time.Second)
-		if err := s.Writable(); err != nil {
-			t.Errorf("with space again: %v", err)
-		}
-		if d := cmp.Diff([]string{"dead/000001.ndjson"}, disk.Files()); d != "" {
-			t.Error(d)
-		}
-		store(t, s, letter(3))
-		want(t, s, deadletter.Filter{}, "m1", "m3")
-	})
-}
-
-// Somebody removes the folder under a running store: what comes then is kept,
-// and a purge brings the counts in line with what is there.
-func TestFolderRemovedUnderneath(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "dead")
-	s := open(t, dir, deadletter.Options{})
-	store(t, s, letter(1))
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	store(t, s, letter(2))
-	if err := s.MarkReplayed(t.Context(), list(t, s, deadletter.Filter{IDs: []string{"m2"}})[0], deadletter.Delivered); !errors.Is(err, deadletter.ErrNotFound) {
-		t.Errorf("a message's id is taken for a letter's: %v", err)
-	}
-	if n, err := s.Purge(t.Context(), day0); n != 0 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
-	}
-	want(t, s, deadletter.Filter{}, "m2")
-	if st := s.Stats(); st.Open != 1 {
-		t.Errorf("%+v", st)
-	}
-}
-
 // What can't be found again is refused, so that the caller knows.
 func TestAppendRefuses(t *testing.T) {
 	s := open(t, "dead", deadletter.Options{FS: faultfs.New()})
@@ -416,47 +291,4 @@ func TestIndexIsCompact(t *testing.T) {
 	if s.Stats().Open != letters {
 		t.Errorf("%+v", s.Stats())
 	}
-}
-
-// FuzzOpen: whatever stands in the files, the store opens, lists, counts, and
-// takes a letter that is found again.
-func FuzzOpen(f *testing.F) {
-	line, err := message.EncodeLetter(letter(1))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(append(line, '\n'), []byte(`{"mark":"purged","at":"2026-11-01T00:00:00Z","letters":["x"]}`+"\n"))
-	f.Add([]byte("{}\n[]\nnull\n\n1"), []byte("{\"mark\":1}\n"))
-	f.Add([]byte("{\"id\":\"a\",\"attributes\":{\"dlq\":null}}\n"), []byte{})
-	f.Add([]byte("\x00\n{\"a\":\"\xff\"}"), []byte("{\"mark\":\"replayed\",\"letters\":null}"))
-	f.Fuzz(func(t *testing.T, letters, marks []byte) {
-		disk := faultfs.New()
-		disk.Put("dead/000001.ndjson", letters)
-		disk.Put("dead/marks/000001.ndjson", marks)
-		s := open(t, "dead", deadletter.Options{FS: disk})
-		mine := letter(1)
-		mine.Message.ID, mine.Letter = "mine", "the letter of the fuzz test"
-		before := s.Stats()
-		store(t, s, mine)
-		seen := false
-		n := 0
-		err := s.List(t.Context(), deadletter.Filter{State: deadletter.AllStates}, func(e deadletter.Entry) error {
-			n++
-			seen = seen || e.Letter == mine.Letter && e.State == deadletter.StateOpen
-			_ = deadletter.Timeline(e.DeadLetter)
-			return nil
-		})
-		if err != nil && !errors.Is(err, deadletter.ErrDamaged) {
-			t.Fatal(err)
-		}
-		if !seen && !strings.Contains(string(letters), mine.Letter) {
-			t.Errorf("the new letter is not among %d", n)
-		}
-		if s.Stats().Open < before.Open {
-			t.Errorf("%+v, then %+v", before, s.Stats())
-		}
-		if _, err := s.Purge(t.Context(), day0.AddDate(100, 0, 0)); err != nil {
-			t.Errorf("purge: %v", err)
-		}
-	})
 }
