@@ -114,7 +114,7 @@ func (a *API) getLetters(w http.ResponseWriter, r *http.Request) {
 	entries, err := a.opts.Letters.Get(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
-		fail(w, problem.NotFound, "no dead letter has the letter or message id "+r.PathValue("id"))
+		fail(w, problem.NotFound, err.Error())
 		return
 	case err != nil:
 		fail(w, problem.Unavailable, err.Error())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json/v2"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -135,7 +134,7 @@ func (l *local) list(ctx context.Context, c adminapi.Choice, fn func(adminapi.Le
 func (l *local) get(ctx context.Context, id string) ([]adminapi.Letter, error) {
 	entries, err := l.admin.Letters.Get(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", id, err)
+		return nil, err
 	}
 	all := make([]adminapi.Letter, 0, len(entries))
 	for _, e := range entries {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 )
 
 // endpoint is a destination that this test plays.
@@ -148,5 +147,3 @@ func (e *endpoint) count() int {
 
 // bodyOf is the body that the message of a key has.
 func bodyOf(key string) string { return fmt.Sprintf(`{"key":%q}`, key) }
-
-var _ = time.Now

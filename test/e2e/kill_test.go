@@ -2,16 +2,14 @@ package e2e
 
 import (
 	"bufio"
+	"encoding/json/v2"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
-
-	"encoding/json/v2"
 )
 
 // rounds returns how many rounds of kill -9 to run.
@@ -152,5 +150,3 @@ func fallbackKeys(t testing.TB, path string) map[string]int {
 	}
 	return keys
 }
-
-var _ = strings.Contains

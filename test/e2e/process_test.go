@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json/v2"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -370,4 +369,24 @@ func has(t testing.TB, text string, parts ...string) {
 	}
 }
 
-var _ = fmt.Sprint
+// rewrite replaces a text of the configuration, which must be there.
+func (s *site) rewrite(old, with string) {
+	s.Helper()
+	text, err := os.ReadFile(s.path("pawl.yaml"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if !strings.Contains(string(text), old) {
+		s.Fatalf("the configuration has no %q", old)
+	}
+	s.writeRaw(strings.Replace(string(text), old, with, 1))
+}
+
+func containsAny(text string, parts ...string) bool {
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
