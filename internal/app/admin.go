@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"strings"
 	"time"
@@ -46,6 +47,7 @@ func (a *App) mountAdmin(c *config.Config) (unmount []func(), err error) {
 		"/readyz":  http.HandlerFunc(a.readyz),
 	}
 	if loopback(c.HTTP.Listen) {
+		paths["/debug/pprof/"] = localOnly(profiles())
 		paths["/v3/"] = localOnly(a.api().Handler())
 	}
 	for path, h := range paths {
@@ -59,6 +61,15 @@ func (a *App) mountAdmin(c *config.Config) (unmount []func(), err error) {
 		unmount = append(unmount, un)
 	}
 	return unmount, nil
+}
+
+// profiles serves Go's profiles of this process.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 // loopback says whether an address is reachable from this machine alone.

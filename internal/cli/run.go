@@ -40,6 +40,7 @@ func (sh *shell) run(ctx context.Context, watch bool) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
+	tuneMemory()
 	a, err := app.New(app.Options{
 		Load:     func() (*config.Config, *config.Report) { return app.Load(sh.paths, sh.kinds) },
 		Registry: sh.kinds, Stderr: sh.err, Version: version(), Revision: revision(),
