@@ -33,7 +33,7 @@ func TestConfigureRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: %v, want %q", test.name, err, test.want)
 			}
-			if old.closed != 0 || r.deliver(r.Context(), "a").Status != Delivered {
+			if old.closes() != 0 || r.deliver(r.Context(), "a").Status != Delivered {
 				t.Errorf("%s: a refused configuration changed something", test.name)
 			}
 		})
@@ -60,25 +60,25 @@ func TestAConnectorIsSwapped(t *testing.T) {
 		first, second := r.start(r.Context(), "a"), r.start(r.Context(), "a")
 		time.Sleep(500 * ms)
 		r.configure(spec("a", fresh, workers(1)))
-		if old.closed != 0 {
+		if old.closes() != 0 {
 			t.Error("closed under a send")
 		}
 		<-first
 		synctest.Wait()
-		if old.closed != 1 {
+		if old.closes() != 1 {
 			t.Error("not closed after the last send")
 		}
 		<-second
-		if len(old.seen()) != 1 || len(fresh.seen()) != 1 || old.late+fresh.late != 0 {
-			t.Errorf("old got %d, new %d, %d sends on a closed one", len(old.seen()), len(fresh.seen()), old.late+fresh.late)
+		if len(old.seen()) != 1 || len(fresh.seen()) != 1 || old.lates()+fresh.lates() != 0 {
+			t.Errorf("old got %d, new %d, %d sends on a closed one", len(old.seen()), len(fresh.seen()), old.lates()+fresh.lates())
 		}
 		r.configure(spec("a", fresh, workers(1)))
-		if fresh.closed != 0 {
+		if fresh.closes() != 0 {
 			t.Error("handing in the same connector closed it")
 		}
 		third := always(well)
 		r.configure(spec("a", third))
-		if fresh.closed != 1 {
+		if fresh.closes() != 1 {
 			t.Error("an idle one is not closed at once")
 		}
 	})
@@ -187,23 +187,23 @@ func TestRetire(t *testing.T) {
 		first := r.set
 		r.configure(spec("b", b), spec("c", c))
 		second := r.set
-		if a.closed+b.closed+c.closed != 0 {
-			t.Errorf("closed: a %d, b %d, c %d; both configurations are in use", a.closed, b.closed, c.closed)
+		if a.closes()+b.closes()+c.closes() != 0 {
+			t.Errorf("closed: a %d, b %d, c %d; both configurations are in use", a.closes(), b.closes(), c.closes())
 		}
 		r.fleet.Retire(first)
-		if a.closed != 1 || b.closed+c.closed != 0 || len(r.fleet.Status()) != 2 {
-			t.Errorf("closed: a %d, b %d, c %d, want a alone", a.closed, b.closed, c.closed)
+		if a.closes() != 1 || b.closes()+c.closes() != 0 || len(r.fleet.Status()) != 2 {
+			t.Errorf("closed: a %d, b %d, c %d, want a alone", a.closes(), b.closes(), c.closes())
 		}
-		if res := r.deliver(r.Context(), "b"); res.Status != Delivered || b.late != 0 {
+		if res := r.deliver(r.Context(), "b"); res.Status != Delivered || b.lates() != 0 {
 			t.Error("b does not work any more")
 		}
 		r.configure(spec("c", c))
 		r.fleet.Retire(second)
-		if b.closed != 1 || c.closed != 0 {
-			t.Errorf("closed: b %d, c %d, want b alone", b.closed, c.closed)
+		if b.closes() != 1 || c.closes() != 0 {
+			t.Errorf("closed: b %d, c %d, want b alone", b.closes(), c.closes())
 		}
 		r.fleet.Close()
-		if c.closed != 1 {
+		if c.closes() != 1 {
 			t.Error("Close left one open")
 		}
 	})

@@ -117,6 +117,20 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
+// closes returns how often it was closed.
+func (e *endpoint) closes() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
+// lates returns how many sends were open at or after its end.
+func (e *endpoint) lates() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.late
+}
+
 // change gives the endpoint another habit.
 func (e *endpoint) change(a act) {
 	e.mu.Lock()

@@ -27,21 +27,21 @@ func TestAReloadUnderTraffic(t *testing.T) {
 		if s := r.send(); s.Status != event.SettledDelivered {
 			t.Errorf("after the reload: %+v", s)
 		}
-		if st := r.relay.Status(); st.Generation != 2 || st.Draining != 1 || a.closed != 0 {
-			t.Errorf("generation %d, %d draining, a closed %d times", st.Generation, st.Draining, a.closed)
+		if st := r.relay.Status(); st.Generation != 2 || st.Draining != 1 || a.closes() != 0 {
+			t.Errorf("generation %d, %d draining, a closed %d times", st.Generation, st.Draining, a.closes())
 		}
 		if s := <-old; s.Status != event.SettledDelivered {
 			t.Errorf("the old one: %+v", s)
 		}
 		synctest.Wait()
-		if st := r.relay.Status(); st.Draining != 0 || a.closed != 1 || b.closed != 0 {
-			t.Errorf("%d draining, a closed %d times, b %d", st.Draining, a.closed, b.closed)
+		if st := r.relay.Status(); st.Draining != 0 || a.closes() != 1 || b.closes() != 0 {
+			t.Errorf("%d draining, a closed %d times, b %d", st.Draining, a.closes(), b.closes())
 		}
 		if got, _ := b.counts(); got != 1 {
 			t.Errorf("b got %d", got)
 		}
 		r.configure(setup{specs: []deliver.Spec{spec("a", takes())}, routes: toAll("a")})
-		if b.closed != 1 {
+		if b.closes() != 1 {
 			t.Error("an idle generation's connector is not closed at once")
 		}
 	})
@@ -56,13 +56,13 @@ func TestAReloadUnderABestEffortLeg(t *testing.T) {
 		}})
 		r.send()
 		r.configure(setup{specs: []deliver.Spec{spec("a", takes())}, routes: toAll("a")})
-		if news.closed != 0 {
+		if news.closes() != 0 {
 			t.Error("closed under its message")
 		}
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		if got, _ := news.counts(); got != 1 || news.closed != 1 {
-			t.Errorf("news got %d and was closed %d times", got, news.closed)
+		if got, _ := news.counts(); got != 1 || news.closes() != 1 {
+			t.Errorf("news got %d and was closed %d times", got, news.closes())
 		}
 	})
 }

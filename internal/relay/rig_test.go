@@ -50,6 +50,13 @@ func (e *endpoint) Close() error {
 	return nil
 }
 
+// closes returns how often it was closed.
+func (e *endpoint) closes() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
 // counts returns how many sends succeeded and how many there were.
 func (e *endpoint) counts() (got, sends int) {
 	e.mu.Lock()
