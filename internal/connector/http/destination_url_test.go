@@ -91,3 +91,11 @@ func TestAnyValueKeepsHostAndShape(t *testing.T) {
 		}
 	})
 }
+
+func TestHostOfAMessageIsExplained(t *testing.T) {
+	for _, raw := range []string{"https://{{ .h }}/", "https://a.test:{{ .p }}/", "https://{{ .u }}@a.test/", "https://a.test{{ .h }}"} {
+		if _, err := parseURL(raw); err == nil || !strings.Contains(err.Error(), "must not choose the host") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
