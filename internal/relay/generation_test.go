@@ -47,6 +47,28 @@ func TestAReloadUnderTraffic(t *testing.T) {
 	})
 }
 
+// A generation drains until its last message has ended, not its first.
+func TestAGenerationDrainsToTheLast(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := slow(2 * time.Second)
+		r.configure(setup{specs: []deliver.Spec{spec("a", a)}, routes: toAll("a")})
+		first := r.goOn()
+		time.Sleep(time.Second)
+		second := r.goOn()
+		r.configure(setup{specs: []deliver.Spec{spec("b", takes())}, routes: toAll("b")})
+		<-first
+		synctest.Wait()
+		if st := r.relay.Status(); st.Draining != 1 || a.closes() != 0 {
+			t.Errorf("%d draining and a closed %d times with a message in flight", st.Draining, a.closes())
+		}
+		<-second
+		synctest.Wait()
+		if st := r.relay.Status(); st.Draining != 0 || a.closes() != 1 {
+			t.Errorf("%d draining and a closed %d times at the end", st.Draining, a.closes())
+		}
+	})
+}
+
 // A best-effort leg that nobody waits for keeps its generation too.
 func TestAReloadUnderABestEffortLeg(t *testing.T) {
 	inBubble(t, func(r *rig) {
