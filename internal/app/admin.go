@@ -3,11 +3,9 @@ package app
 import (
 	"encoding/json/v2"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/adminapi"
@@ -30,9 +28,9 @@ func (a *App) Admin() adminapi.Options {
 
 func (a *App) api() *adminapi.API { return adminapi.New(a.Admin()) }
 
-// mountAdmin opens the admin listener of a configuration. What changes
-// something or shows messages is served only where the address is this
-// machine's own; health and metrics anywhere.
+// mountAdmin opens the admin listener of a configuration. Health and metrics
+// are served anywhere; what changes something or shows messages only where the
+// address is this machine's own, or to those who have a key.
 func (a *App) mountAdmin(c *config.Config) (unmount []func(), err error) {
 	if c.HTTP.Listen == "" {
 		return nil, nil
@@ -46,9 +44,20 @@ func (a *App) mountAdmin(c *config.Config) (unmount []func(), err error) {
 		"/healthz": http.HandlerFunc(a.healthz),
 		"/readyz":  http.HandlerFunc(a.readyz),
 	}
-	if loopback(c.HTTP.Listen) {
-		paths["/debug/pprof/"] = localOnly(profiles())
-		paths["/v3/"] = localOnly(a.api().Handler())
+	api := a.api().Handler()
+	if len(c.HTTP.Keys) > 0 {
+		keys := make([]string, len(c.HTTP.Keys))
+		for i, key := range c.HTTP.Keys {
+			keys[i] = key.Reveal()
+		}
+		api = adminapi.RequireKey(keys, api)
+	}
+	switch {
+	case c.HTTP.Local():
+		paths["/debug/pprof/"] = adminapi.LocalOnly(profiles())
+		paths["/v3/"] = adminapi.LocalOnly(api)
+	case len(c.HTTP.Keys) > 0:
+		paths["/v3/"] = api
 	}
 	for path, h := range paths {
 		un, err := a.hub.Mount(c.HTTP.Listen, conf, adminOwner, path, h)
@@ -70,39 +79,6 @@ func profiles() http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
-}
-
-// loopback says whether an address is reachable from this machine alone.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// localOnly keeps web pages out: a browser on this machine would carry a
-// page's request here, under a name that the page's owner points at 127.0.0.1.
-// Such a request says where it comes from, or asks for another host.
-func localOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		site := r.Header.Get("Sec-Fetch-Site")
-		ip := net.ParseIP(strings.Trim(host, "[]"))
-		local := host == "localhost" || ip != nil && ip.IsLoopback()
-		if !local || r.Header.Get("Origin") != "" || site != "" && site != "none" && site != "same-origin" {
-			http.Error(w, "the admin API is for programs on this machine, not for web pages", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // healthz says that the process is up. It never depends on anything else.

@@ -13,7 +13,7 @@ func (l *loader) build() *Config {
 	w := &l.written
 	c := &Config{
 		Relay: w.Relay, State: w.State, ShutdownTimeout: w.ShutdownTimeout.D(),
-		HTTP:   HTTP{Listen: w.HTTP.Listen, TLS: w.HTTP.TLS},
+		HTTP:   HTTP{Listen: w.HTTP.Listen, TLS: w.HTTP.TLS, Keys: w.HTTP.Keys},
 		Log:    Log{Format: w.Log.Format, Access: AccessOff},
 		Traces: Traces{Endpoint: w.Telemetry.Traces.Endpoint, SampleRatio: float64(w.Telemetry.Traces.SampleRatio), Headers: w.Telemetry.Traces.Headers},
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
 	"path"
 	"reflect"
@@ -50,13 +51,7 @@ func (l *loader) checkTop(c *Config) {
 	if d := c.ShutdownTimeout; d < 0 || d > time.Hour {
 		l.errorf(f, n, "shutdown_timeout must be from 0s to 1h, not %s", setting.Duration(d))
 	}
-	f, n = l.key("http")
-	if c.HTTP.Listen != "" {
-		if _, _, err := splitAddress(c.HTTP.Listen); err != nil {
-			l.errorf(f, find(n, "listen"), "http.listen: %v", err)
-		}
-	}
-	l.checkTLS(f, find(n, "tls"), c.HTTP.TLS)
+	l.checkAdmin(&c.HTTP)
 	f, n = l.key("telemetry")
 	if e := c.Traces.Endpoint; e != "" {
 		if u, err := url.Parse(e); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -65,6 +60,40 @@ func (l *loader) checkTop(c *Config) {
 	}
 	if o, ok := l.said["defaults"]; ok {
 		l.checkDelivery(o.file, o.node, &l.written.Defaults)
+	}
+}
+
+const (
+	// minKey is the shortest key, in bytes: half of what `openssl rand -hex 16`
+	// prints, and still beyond guessing over a network.
+	minKey = 16
+	// maxKeys bounds the keys: each is compared on every call.
+	maxKeys = 16
+)
+
+// checkAdmin looks at the admin listener.
+func (l *loader) checkAdmin(h *HTTP) {
+	f, n := l.key("http")
+	l.checkTLS(f, find(n, "tls"), h.TLS)
+	for i, key := range h.Keys {
+		if len(key.Reveal()) < minKey {
+			l.errorf(f, find(n, fmt.Sprintf("keys.%d", i)), "the key is shorter than %d bytes; make one with `openssl rand -hex 32`", minKey)
+		}
+	}
+	if len(h.Keys) > maxKeys {
+		l.errorf(f, find(n, "keys"), "%d keys; at most %d", len(h.Keys), maxKeys)
+	}
+	if h.Listen == "" {
+		return
+	}
+	switch _, _, err := splitAddress(h.Listen); {
+	case err != nil:
+		l.errorf(f, find(n, "listen"), "http.listen: %v", err)
+	case h.Local():
+	case len(h.Keys) == 0:
+		l.warnf(f, find(n, "listen"), "other machines reach %s, so only health and metrics are served there; set http.keys to serve the API too", h.Listen)
+	case h.TLS == nil:
+		l.warnf(f, find(n, "listen"), "the keys travel to %s in plain text; set http.tls", h.Listen)
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/connector"
@@ -68,6 +69,19 @@ type HTTP struct {
 	// Listen is host:port; "" is no listener.
 	Listen string
 	TLS    *setting.ServerTLS // nil for plain HTTP
+	// Keys are good for the API, each, as a bearer token. Without keys it is
+	// served where only this machine reaches it.
+	Keys []setting.Secret
+}
+
+// Local reports whether only this machine reaches the listener.
+func (h HTTP) Local() bool {
+	host, _, err := net.SplitHostPort(h.Listen)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // LogFormat is how log lines are written.

@@ -31,6 +31,7 @@ type written struct {
 type writtenHTTP struct {
 	Listen string             `yaml:"listen" secret:"never" default:"127.0.0.1:7077" doc:"host:port, or off for no listener"`
 	TLS    *setting.ServerTLS `yaml:"tls" doc:"files that make it speak TLS"`
+	Keys   []setting.Secret   `yaml:"keys" doc:"bearer tokens, each good for the API below /v3/; without them it is served on a loopback address alone"`
 }
 
 type writtenSecrets struct {
