@@ -3,6 +3,7 @@ package http
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"errors"
 	"io"
@@ -141,8 +142,14 @@ func gunzip(packed []byte, limit int) ([]byte, error) {
 var errNotGzip = refusal{problem.BadRequest, "the body is not the gzip that its content encoding says"}
 
 // formToJSON makes a JSON object of a urlencoded form: a text for each field,
-// or an array of texts where the field repeats.
+// or an array of texts where the field repeats. A body that is a JSON object or
+// array as it stands stays as it is: curl -d sends JSON as a form unless told
+// otherwise, and no form looks like that, since its braces and quotes are
+// escaped.
 func formToJSON(body []byte, limit int) ([]byte, error) {
+	if k := jsontext.Value(body).Kind(); (k == '{' || k == '[') && jsontext.Value(body).IsValid() {
+		return body, nil
+	}
 	fields, err := url.ParseQuery(string(body))
 	if err != nil {
 		return nil, refuse(problem.BadRequest, "the form can't be read; write it like a=1&b=2, other characters escaped with %%")

@@ -117,6 +117,21 @@ func TestForms(t *testing.T) {
 	})
 }
 
+// curl -d '{"a":1}' says that it sends a form.
+func TestJSONSentAsAForm(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"a":"b&c=d"}`: `{"a":"b&c=d"}`,
+		` [1,2]`:        ` [1,2]`,
+		`{"a":1`:        `{"{\"a\":1":""}`,
+		`7`:             `{"7":""}`,
+	} {
+		got, err := formToJSON([]byte(body), 1000)
+		if err != nil || string(got) != want {
+			t.Errorf("%s became %s, %v; want %s", body, got, err, want)
+		}
+	}
+}
+
 func TestBodiesThatArriveAreBoundedTogether(t *testing.T) {
 	withSource(t, nil, func(r *rig) {
 		r.source.bodies = newBudget(200 << 10)
