@@ -2,9 +2,9 @@
 // tells each source how its message ended.
 //
 //	source ─▶ Handle
-//	           1  room      the source's max_in_flight and max_in_flight_bytes
-//	           2  joining   a repeat of a message joins it, or is answered from
-//	                        memory (settle)
+//	           1  joining   a repeat of a message joins it, or is answered from
+//	                        memory (settle); it takes no room
+//	           2  room      the source's max_in_flight and max_in_flight_bytes
 //	           3  routing   each route of the source: filter, transforms,
 //	                        validate, router; nothing is sent yet
 //	           4  admission a place in every required lane, all or none

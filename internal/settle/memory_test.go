@@ -129,3 +129,50 @@ func TestBoundedByEntries(t *testing.T) {
 		t.Error("the oldest was kept")
 	}
 }
+
+// Of many repeats at once one alone settles the message, again after each nack.
+func TestOneOfManyIsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory(Options{})
+		nacks, settled, answered := 0, 0, make(chan Outcome, 100)
+		for range cap(answered) {
+			go func() {
+				for {
+					ticket, found := m.Begin(key, []byte("a"))
+					switch found {
+					case First:
+						time.Sleep(time.Second)
+						if nacks < 3 {
+							nacks++
+							ticket.Forget()
+							continue
+						}
+						settled++
+						ticket.Keep(delivered)
+						answered <- ticket.Outcome()
+						return
+					case InFlight:
+						if o, ok := ticket.Wait(t.Context()); ok {
+							answered <- o
+							return
+						}
+					case Settled:
+						answered <- ticket.Outcome()
+						return
+					case Conflict:
+						t.Error("a conflict with itself")
+						return
+					}
+				}
+			}()
+		}
+		for range cap(answered) {
+			if o := <-answered; o != delivered {
+				t.Errorf("answered with %+v", o)
+			}
+		}
+		if settled != 1 || nacks != 3 {
+			t.Errorf("settled %d times after %d nacks, want once after 3", settled, nacks)
+		}
+	})
+}
