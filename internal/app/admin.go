@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/pprof"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/deadletter"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
@@ -90,8 +92,9 @@ func (a *App) healthz(w http.ResponseWriter, _ *http.Request) {
 // readiness is the answer of /readyz.
 type readiness struct {
 	Ready bool `json:"ready"`
-	// Problems say what is in the way.
+	// Problems say what is in the way, Warnings what soon may be.
 	Problems []string `json:"problems,omitzero"`
+	Warnings []string `json:"warnings,omitzero"`
 }
 
 // readyz says whether messages should be sent here: not draining, and dead
@@ -101,8 +104,12 @@ func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {
 	if a.engine.Relay().Status().Stopping {
 		r.Problems = append(r.Problems, "pawl is stopping")
 	}
-	if err := a.engine.Letters().Writable(); err != nil {
-		r.Problems = append(r.Problems, "dead letters: "+err.Error())
+	switch err := a.engine.Letters().Writable(); {
+	case err == nil:
+	case errors.Is(err, deadletter.ErrLowSpace): // writing works still
+		r.Warnings = append(r.Warnings, err.Error())
+	default:
+		r.Problems = append(r.Problems, err.Error())
 	}
 	r.Ready = len(r.Problems) == 0
 	status := http.StatusOK

@@ -9,6 +9,8 @@ import (
 	"os/user"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -74,7 +76,7 @@ func (sh *shell) statusText(s adminapi.Status, now time.Time) string {
 	}
 	b.WriteString("\n")
 	if s.DeadLetters.Problem != "" {
-		fmt.Fprintf(&b, "dead letters: %s\n", s.DeadLetters.Problem)
+		fmt.Fprintf(&b, "attention: %s\n", s.DeadLetters.Problem)
 	}
 	return b.String()
 }
@@ -184,13 +186,14 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// printable keeps what comes from outside from steering a terminal.
+// printable keeps what comes from outside from steering a terminal: control
+// characters, marks of direction and line separators become U+FFFD.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '�'
+		if unicode.IsPrint(r) {
+			return r
 		}
-		return r
+		return utf8.RuneError
 	}, s)
 }
 

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // grid is a table of results: aligned columns, a plain look that survives a
@@ -33,10 +36,19 @@ func (g *grid) row(cells ...string) {
 	g.w.AppendRow(row)
 }
 
-func (g *grid) String() string { return g.w.Render() }
+// String is the table without its last line's end, and without the blanks
+// after the last column.
+func (g *grid) String() string {
+	lines := strings.Split(g.w.Render(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Join(lines, "\n")
+}
 
-// round writes a time with three digits that count: 1.23s, 45ms, 2h3m.
+// round writes a time with three digits that count: 1.23s, 45ms, 2h3m, 1h.
 func round(d time.Duration) string {
+	d = max(d, 0) // clocks differ
 	switch {
 	case d >= time.Hour:
 		d = d.Round(time.Minute)
@@ -49,7 +61,7 @@ func round(d time.Duration) string {
 	case d >= time.Millisecond:
 		d = d.Round(time.Millisecond)
 	}
-	return d.String()
+	return setting.Duration(d).String()
 }
 
 // ago writes how long ago a time was.
