@@ -49,7 +49,7 @@ func (c *caller) run() {
 	for _, r := range c.records {
 		time.Sleep(time.Duration(c.random.Int64N(int64(c.w.plan.Pause))))
 		twice := r.keyed && chance(c.random, 0.15)
-		leaves := chance(c.random, 0.3) // after a 504
+		leaves := chance(c.random, 0.5) // after a 504
 		var twin sync.WaitGroup
 		if twice {
 			twin.Go(func() { c.send(r, leaves) })
@@ -72,9 +72,7 @@ func (c *caller) send(r *record, leaves bool) {
 		case status == http.StatusOK:
 			return
 		case status == http.StatusGatewayTimeout:
-			r.mu.Lock()
-			r.late = life
-			r.mu.Unlock()
+			c.w.promise(r, life)
 			if leaves {
 				return
 			}

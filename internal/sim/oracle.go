@@ -59,6 +59,30 @@ func (o *oracle) take(life int, e event.Event) {
 	}
 }
 
+// The most that an attempt at an endpoint which is always well may take and
+// wait: it answers after 2 ms, and a full lane before one worker is served in
+// well under a second.
+const (
+	mostTook   = 100 * time.Millisecond
+	mostWaited = time.Second
+)
+
+// isolated checks that an endpoint which is always well feels nothing of the
+// sick ones beside it.
+func (o *oracle) isolated(e event.Event) {
+	if e.Kind != event.AttemptEnded || e.Outcome == message.OutcomeCancelled || !o.destination(e.Endpoint).alwaysWell() {
+		return
+	}
+	switch {
+	case e.Outcome != message.OutcomeOK:
+		o.w.wrong(e.MessageID, "failed at %s, which is always well: %s", e.Endpoint, e.Error)
+	case e.Took > mostTook:
+		o.w.wrong(e.MessageID, "took %v at %s, which is always well", e.Took, e.Endpoint)
+	case e.Waited > mostWaited && !o.w.plan.pauses(e.Endpoint):
+		o.w.wrong(e.MessageID, "waited %v for %s, which is always well", e.Waited, e.Endpoint)
+	}
+}
+
 func (o *oracle) attempts() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,9 +197,32 @@ func (o *oracle) judgeLetter(name string, l *message.DeadLetter) {
 			o.w.wrong(name, "letter %s tells of %d attempts at %s, whose policy has %d", l.Letter, len(h.Attempts), h.Destination, most)
 		}
 	}
-	if n != l.Attempts || len(l.Hops) == 0 {
-		o.w.wrong(name, "letter %s counts %d attempts and tells of %d over %d hops", l.Letter, l.Attempts, n, len(l.Hops))
+	if n != l.Attempts {
+		o.w.wrong(name, "letter %s counts %d attempts and tells of %d", l.Letter, l.Attempts, n)
 	}
+	var left []string
+	for _, h := range l.Hops {
+		left = append(left, h.Destination)
+	}
+	path := o.path(l.Destination, nil)
+	if last := len(left) - 1; last >= 0 && l.Hops[last].Reason == message.HopCancelled {
+		path = path[:min(len(left), len(path))] // pawl stopped on the way
+	}
+	if !slices.Equal(left, path) {
+		o.w.wrong(name, "letter %s tells that %v were left, the chain is %v", l.Letter, left, path)
+	}
+}
+
+// path is the chain of a destination in order, each where it stands first.
+func (o *oracle) path(name string, before []string) []string {
+	if slices.Contains(before, name) {
+		return before
+	}
+	before = append(before, name)
+	for _, to := range o.destination(name).Fallback {
+		before = o.path(o.w.plan.Destinations[to].Name, before)
+	}
+	return before
 }
 
 // promised is what a caller was told that pawl has to keep; "" for nothing.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,8 +99,8 @@ func Draw(seed uint64) Plan {
 		Seed:        seed,
 		MaxInFlight: 5 + r.Int64N(60),
 		AckTimeout:  between(r, time.Second, 5*time.Second),
-		Callers:     2 + r.IntN(10),
-		Messages:    3 + r.IntN(12),
+		Callers:     2 + r.IntN(14),
+		Messages:    4 + r.IntN(20),
 		Pause:       between(r, 10*time.Millisecond, 3*time.Second),
 	}
 	n := 2 + r.IntN(5)
@@ -145,15 +146,31 @@ func drawDestination(r *rand.Rand, i, n int) DestinationPlan {
 		d.Breaker.MaxOpenFor = d.Breaker.OpenFor * time.Duration(1+r.IntN(4))
 		d.FailWhenOpen = chance(r, 0.2)
 	}
+	trouble := 0.6
+	if chance(r, 0.25) {
+		trouble = 0 // what the others do must not be felt here
+	}
 	for at := time.Duration(0); at < length; at += between(r, time.Second, length/2) {
 		mood := Well
-		if chance(r, 0.6) {
+		if chance(r, trouble) {
 			mood = Mood(r.IntN(int(moods)))
 		}
 		d.Spells = append(d.Spells, Spell{at, mood})
 	}
 	d.Spells = append(d.Spells, Spell{length, Well})
 	return d
+}
+
+// alwaysWell says whether the endpoint has no trouble at all.
+func (d DestinationPlan) alwaysWell() bool {
+	return !slices.ContainsFunc(d.Spells, func(s Spell) bool { return s.Mood != Well })
+}
+
+// pauses says whether a lever pauses the destination.
+func (p Plan) pauses(name string) bool {
+	return slices.ContainsFunc(p.Levers, func(l Lever) bool {
+		return l.What == Pause && p.Destinations[l.Destination].Name == name
+	})
 }
 
 func drawRoute(r *rand.Rand, i, n int) RoutePlan {

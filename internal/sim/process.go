@@ -202,6 +202,7 @@ func (p *process) cut() {
 func (p *process) happened(e event.Event) {
 	if !p.dead.Load() {
 		p.w.story.happened(e)
+		p.w.oracle.isolated(e)
 	}
 	p.w.oracle.take(p.number, e)
 }

@@ -9,6 +9,7 @@ package sim
 import (
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -38,21 +39,37 @@ func seeds(t *testing.T) (from, to uint64) {
 
 func TestSimulation(t *testing.T) {
 	from, to := seeds(t)
-	for seed := from; seed <= to; seed++ {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			var r Report
-			synctest.Test(t, func(*testing.T) { r = Run(Draw(seed)) })
-			if len(r.Problems) > 0 {
-				t.Errorf("seed %d; replay it with: make sim SEED=%d", seed, seed)
-				for _, p := range r.Problems {
-					t.Errorf("  %s", p)
-				}
-				t.Logf("the plan:\n%v\nthe story:\n%s", r.Plan, r.Story)
-			}
-			if from == to {
-				t.Logf("%d messages, %d attempts, %d letters", r.Messages, r.Attempts, r.Letters)
-			}
-		})
+	var mu sync.Mutex
+	var all Report
+	t.Run("seed", func(t *testing.T) {
+		for seed := from; seed <= to; seed++ {
+			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				r := simulate(t, seed)
+				mu.Lock()
+				defer mu.Unlock()
+				all.Messages, all.Attempts = all.Messages+r.Messages, all.Attempts+r.Attempts
+				all.Letters, all.Late = all.Letters+r.Letters, all.Late+r.Late
+			})
+		}
+	})
+	n := int(to - from + 1)
+	t.Logf("%d messages, %d attempts, %d letters, %d answers came late", all.Messages, all.Attempts, all.Letters, all.Late)
+	if n >= 50 && (all.Attempts < 100*n || all.Letters < 5*n || all.Late < n) {
+		t.Error("the simulation has become too tame to find anything")
 	}
+}
+
+// simulate runs one seed.
+func simulate(t *testing.T, seed uint64) (r Report) {
+	synctest.Test(t, func(*testing.T) { r = Run(Draw(seed)) })
+	if len(r.Problems) == 0 {
+		return r
+	}
+	t.Errorf("seed %d; replay it with: make sim SEED=%d", seed, seed)
+	for _, p := range r.Problems {
+		t.Errorf("  %s", p)
+	}
+	t.Logf("the plan:\n%v\nthe story:\n%s", r.Plan, r.Story)
+	return r
 }

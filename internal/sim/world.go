@@ -25,8 +25,9 @@ type Report struct {
 	// Story is what happened to the messages concerned, or to all where no
 	// problem names one.
 	Story string
-	// Messages, Attempts and Letters count what there was.
-	Messages, Attempts, Letters int
+	// Messages, Attempts, Letters and Late count what there was; Late are the
+	// answers with a 504.
+	Messages, Attempts, Letters, Late int
 }
 
 // world is a run.
@@ -47,6 +48,7 @@ type world struct {
 	chances  *rand.Rand
 	current  *process
 	unsafe   map[int]bool // lives that were cut
+	late     int          // answers with a 504
 	problems []string
 	about    map[string]bool
 }
@@ -73,7 +75,7 @@ func Run(plan Plan) Report {
 	w.oracle.judgeSends()
 	return Report{
 		Plan: plan, Problems: w.problems, Story: w.story.about(w.about),
-		Messages: len(w.records), Attempts: w.oracle.attempts(), Letters: letters,
+		Messages: len(w.records), Attempts: w.oracle.attempts(), Letters: letters, Late: w.late,
 	}
 }
 
@@ -138,8 +140,8 @@ func (w *world) pullLevers() {
 				w.wrong("", "reload: %v", err)
 			}
 		case Restart:
-			if err := p.stop(l.For); err != nil {
-				w.cutShort(p) // the error says what: it may hold letters that found no space
+			if err := p.stop(l.For); err != nil && w.plan.Disk != (DiskPlan{}) {
+				w.cutShort(p) // letters of what was cut short may have found no space
 			}
 			w.restart()
 		case PowerCut:
@@ -184,6 +186,16 @@ func (w *world) cutShort(p *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unsafe[p.number] = true
+}
+
+// promise notes that a life answered 504: the message is in pawl's hands.
+func (w *world) promise(r *record, life int) {
+	r.mu.Lock()
+	r.late = life
+	r.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late++
 }
 
 // random is the chance of everything inside pawl.
