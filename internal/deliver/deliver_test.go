@@ -240,3 +240,40 @@ func TestTooOldIsNotSentAnyMore(t *testing.T) {
 		}
 	})
 }
+
+func TestTooOldWhileItWaits(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		b := always(well)
+		r.configure(spec("a", always(hangs), workers(1), attempts(1), ttl(time.Second), fallback("b")), spec("b", b))
+		first := r.start(r.Context(), "a") // has the worker for 5 s
+		res := r.deliver(r.Context(), "a")
+		if tags, _ := res.Last(); reasons(res) != "a permanent" || !tags.Has(failure.Expired) || res.Took != time.Second || res.Attempts != 0 {
+			t.Errorf("left %q with %q after %v and %d attempts", reasons(res), tags, res.Took, res.Attempts)
+		}
+		<-first
+		if len(b.seen()) != 0 {
+			t.Error("b got a message that was too old")
+		}
+	})
+}
+
+// The shorter of deadline and age says why.
+func TestDeadlineAndAge(t *testing.T) {
+	tests := []struct {
+		deadline, ttl time.Duration
+		want          string
+	}{
+		{time.Second, 1200 * ms, "a deadline"},
+		{1200 * ms, time.Second, "a permanent"},
+	}
+	for _, test := range tests {
+		for name, always := range map[string]*endpoint{"between tries": always(status(503)), "in a hold": always(asks(503, 9*time.Second))} {
+			inBubble(t, func(r *rig) {
+				r.configure(spec("a", always, deadline(test.deadline), ttl(test.ttl)))
+				if res := r.deliver(r.Context(), "a"); reasons(res) != test.want {
+					t.Errorf("%s, deadline %v, ttl %v: left %q, want %q", name, test.deadline, test.ttl, reasons(res), test.want)
+				}
+			})
+		}
+	}
+}

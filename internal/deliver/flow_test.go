@@ -346,3 +346,20 @@ func TestAHoldCatchesThoseWhoWaitForAWorker(t *testing.T) {
 		}
 	})
 }
+
+func TestWhenAFullLaneMayHaveRoom(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(well, asks(503, 4*time.Second), status(503))
+		r.configure(spec("a", a, attempts(1), guarded(1)))
+		d, _ := r.set.Destination("a")
+		for _, want := range []time.Duration{time.Second, 4 * time.Second} {
+			if got := d.RetryAfter(time.Now()); got != want {
+				t.Errorf("at %v: %v, want %v", r.at(), got, want)
+			}
+			r.deliver(r.Context(), "a") // the first is told to wait, the second, at 4 s, opens the breaker
+		}
+		if got := d.RetryAfter(time.Now()); got != 5*time.Second {
+			t.Errorf("with the breaker open: %v, want 5s", got)
+		}
+	})
+}

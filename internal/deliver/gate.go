@@ -131,12 +131,6 @@ func (g *gate) holdUntil(until time.Time, length time.Duration) {
 	}
 }
 
-// clearHold ends a hold now; traffic comes back by the ramp.
-func (g *gate) clearHold() {
-	g.heldUntil = time.Time{}
-	g.endHold()
-}
-
 // settle takes what moved in the breaker since the last call and starts the
 // ramp where it closed.
 func (g *gate) settle() []breaker.Move {

@@ -10,13 +10,13 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/message"
@@ -290,87 +290,27 @@ func TestTheSenderMayGoAwayWhileALetterFails(t *testing.T) {
 	})
 }
 
-func repeat(id, body, caller string) connector.Delivery {
-	return connector.Delivery{
-		Message: &message.Message{ID: id, Source: "web", Time: time.Now(), Body: []byte(body)}, Caller: caller, Keyed: true,
-	}
-}
-
-func TestRepeatsAreJoined(t *testing.T) {
+func TestTraceOfAMessage(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		a := slow(time.Second)
-		r.configure(setup{specs: []deliver.Spec{spec("a", a)}, routes: toAll("a")})
-		first := r.start(r.Context(), repeat("k", "x", "alice"))
-		second := r.start(r.Context(), repeat("k", "x", "alice"))
-		other := r.start(r.Context(), repeat("k", "x", "bob"))
-		if s := r.handle(r.Context(), repeat("k", "y", "alice")); s.Status != event.SettledConflict || s.Err == nil {
-			t.Errorf("another body: %+v", s)
-		}
-		for _, c := range []<-chan connector.Settlement{first, second, other} {
-			if s := <-c; s.Status != event.SettledDelivered || s.ID != "k" {
-				t.Errorf("ended %+v", s)
+		type key struct{}
+		var traced []string
+		r.relay.opts.Trace = func(ctx context.Context, m *message.Message) (context.Context, func(event.Settlement, error)) {
+			return context.WithValue(ctx, key{}, m.ID), func(s event.Settlement, err error) {
+				traced = append(traced, fmt.Sprintf("%s %s %v", m.ID, s, err))
 			}
 		}
-		time.Sleep(10*time.Minute - ms)
-		if s := r.handle(r.Context(), repeat("k", "x", "alice")); s.Status != event.SettledDelivered {
-			t.Errorf("from memory: %+v", s)
-		}
-		if _, sends := a.counts(); sends != 2 {
-			t.Errorf("%d sends, want one for alice and one for bob", sends)
-		}
-		time.Sleep(ms)
-		r.handle(r.Context(), repeat("k", "x", "alice"))
-		if _, sends := a.counts(); sends != 3 {
-			t.Errorf("%d sends: remembered for more than 10 minutes", sends)
-		}
-		var how []event.Settlement
-		for _, e := range r.told(event.Settled) {
-			how = append(how, e.Settlement)
-		}
-		count := map[event.Settlement]int{}
-		for _, h := range how {
-			count[h]++
-		}
-		want := map[event.Settlement]int{event.SettledDelivered: 3, event.SettledJoined: 2, event.SettledConflict: 1}
-		if diff := cmp.Diff(want, count); diff != "" {
-			t.Errorf("counted (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestANackIsForgotten(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		a := &endpoint{do: func(context.Context, *message.Message) error {
-			time.Sleep(time.Second)
+		a := &endpoint{do: func(ctx context.Context, m *message.Message) error {
+			if ctx.Value(key{}) != m.ID {
+				t.Error("the delivery does not know of the message's trace")
+			}
 			return failure.FromStatus(400, 0)
 		}}
 		r.configure(setup{specs: []deliver.Spec{spec("a", a)}, routes: toAll("a")})
-		r.shelf.fail(errors.New("no space left on device"))
-		first := r.start(r.Context(), repeat("k", "x", ""))
-		second := r.start(r.Context(), repeat("k", "x", ""))
-		if s := <-first; s.Status != event.SettledNacked {
-			t.Errorf("ended %+v", s)
-		}
-		r.shelf.fail(nil)
-		if s := <-second; s.Status != event.SettledDeadLettered { // a try of its own
-			t.Errorf("ended %+v", s)
-		}
-		if _, sends := a.counts(); sends != 2 {
-			t.Errorf("%d sends, want 2", sends)
-		}
-	})
-}
-
-func TestIdsThatPawlMadeAreNotJoined(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		a := takes()
-		r.configure(setup{specs: []deliver.Spec{spec("a", a)}, routes: toAll("a")})
-		d := repeat("k", "x", "")
-		d.Keyed = false
-		r.handle(r.Context(), d)
-		r.handle(r.Context(), d)
-		if got, _ := a.counts(); got != 2 {
-			t.Errorf("%d arrived, want 2", got)
+		r.send()
+		r.shelf.fail(errors.New("full"))
+		r.send()
+		if diff := cmp.Diff([]string{"m1 dead_lettered <nil>", "m2 nacked full"}, traced); diff != "" {
+			t.Errorf("traced (-want +got):\n%s", diff)
 		}
 	})
 }
