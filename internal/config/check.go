@@ -233,6 +233,9 @@ func (l *loader) checkTLS(f *file, n *yaml.Node, t *setting.ServerTLS) {
 
 // checkExpr reports what is wrong with a jq expression.
 func (l *loader) checkExpr(f *file, n *yaml.Node, key, src string) {
+	if l.spoiled(f, n) {
+		return
+	}
 	if strings.TrimSpace(src) == "" {
 		l.errorf(f, n, "%s is empty", key)
 		return

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/pawlhq/pawl/internal/connector"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -77,19 +79,19 @@ func (l *loader) replace(f *file, n *yaml.Node, lookup func(reference) (string, 
 	if _, done := l.notes[n]; done || !strings.Contains(n.Value, "{{") {
 		return
 	}
-	var b strings.Builder
+	var b expanded
 	var found note
 	replaced := 0
 	for rest := n.Value; rest != ""; {
 		before, after, ok := strings.Cut(rest, "{{")
-		b.WriteString(before)
+		b.write(before)
 		if !ok {
 			break
 		}
 		inside, tail, closed := strings.Cut(after, "}}")
 		ref, is := parseReference(inside)
 		if !closed || !is {
-			b.WriteString("{{")
+			b.write("{{")
 			rest = after
 			continue
 		}
@@ -111,12 +113,46 @@ func (l *loader) replace(f *file, n *yaml.Node, lookup func(reference) (string, 
 			}
 		}
 		replaced++
-		b.WriteString(value)
+		if ref.space == spaceSecrets {
+			b.secret(value)
+		} else {
+			b.write(value)
+		}
 	}
-	if replaced > 0 {
-		n.Value = b.String()
-		l.notes[n] = found
+	if replaced == 0 {
+		return
 	}
+	if found.secret != "" && b.exposes() {
+		l.errorf(f, n, "{{secrets.%s}} can't stand inside an expression: one that fails is quoted in logs and dead letters; "+
+			"put it outside of the braces", found.secret)
+	}
+	n.Value = b.text.String()
+	l.notes[n] = found
+}
+
+// expanded is a scalar's text while its references are filled in, and the same
+// text with a mark in place of each secret.
+type expanded struct{ text, marked strings.Builder }
+
+// mark stands in no file: checkText refuses it.
+const mark = "\x00"
+
+func (e *expanded) write(s string) {
+	e.text.WriteString(s)
+	e.marked.WriteString(s)
+}
+
+func (e *expanded) secret(s string) {
+	e.text.WriteString(s)
+	e.marked.WriteString(mark)
+}
+
+// exposes reports whether a secret went into an expression of a template.
+func (e *expanded) exposes() bool {
+	t, err := connector.ParseTemplate(e.marked.String())
+	return err == nil && slices.ContainsFunc(t.Parts, func(p connector.TemplatePart) bool {
+		return strings.Contains(p.Expr, mark)
+	})
 }
 
 // space is where a reference looks.

@@ -68,7 +68,7 @@ type writtenSource struct {
 type writtenRoute struct {
 	Name       string             `yaml:"name" secret:"never" doc:"unique among the routes"`
 	From       []string           `yaml:"from" secret:"never" doc:"names of sources"`
-	Filter     string             `yaml:"filter" doc:"jq over the message that must be true"`
+	Filter     string             `yaml:"filter" secret:"never" doc:"jq over the message that must be true"`
 	Transforms []writtenTransform `yaml:"transforms" doc:"steps that shape the message, in order"`
 	Validate   *writtenValidate   `yaml:"validate" doc:"what the body must fit after the transforms"`
 	To         *[]Target          `yaml:"to" doc:"names of destinations, or router instead"`
@@ -99,7 +99,7 @@ type writtenChoice struct {
 }
 
 type writtenRule struct {
-	When string   `yaml:"when" doc:"jq over the message that must be true"`
+	When string   `yaml:"when" secret:"never" doc:"jq over the message that must be true"`
 	To   []Target `yaml:"to" doc:"names of destinations"`
 }
 
@@ -126,7 +126,7 @@ type writtenDelivery struct {
 	Workers           *int                `yaml:"workers" default:"64" doc:"attempts in flight at once"`
 	MaxPending        *int                `yaml:"max_pending" default:"512" doc:"messages open in this destination's lane"`
 	DeliveredOn       *[]failure.Tag      `yaml:"delivered_on" default:"[]" doc:"tags that mean it was there already: success"`
-	Success           *string             `yaml:"success" default:"any 2xx" doc:"jq over {status, headers, body} that is true for a success"`
+	Success           *string             `yaml:"success" secret:"never" default:"any 2xx" doc:"jq over {status, headers, body} that is true for a success"`
 	TTL               *setting.Duration   `yaml:"ttl" default:"0s" doc:"a message older than this is not sent any more; 0s is no limit"`
 	CircuitBreaker    writtenBreaker      `yaml:"circuit_breaker" doc:"stops sending to an endpoint that is broken; false removes it"`
 	WhenOpen          *WhenOpen           `yaml:"when_open" enum:"wait,fail" default:"wait" doc:"what a message does at an open breaker with no fallback"`
