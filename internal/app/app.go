@@ -58,7 +58,6 @@ type App struct {
 	reload  sync.Mutex // one at a time; held by a stop until its end
 	stopped bool       // guarded by reload
 	started time.Time
-	adminAt string // the address of the admin listener in force
 	unmount []func()
 }
 
@@ -98,7 +97,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.cleanup.add(a.closeEngine)
-	a.sources.app = a
+	a.sources.app, a.sources.stopping = a, make(chan struct{})
 	next, err := a.sources.prepare(c)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ import (
 type sources struct {
 	app      *App
 	running  map[string]*running
-	retiring sync.WaitGroup // of those that a reload replaced
+	retiring sync.WaitGroup // of those that a reload replaced or removed
+	stopping chan struct{}  // closed by stop
 }
 
 // running is one open source.
@@ -97,12 +98,36 @@ func (s *sources) swap(next map[string]*running) error {
 	old := s.running
 	s.running = next
 	for name, r := range old {
-		if next[name] != r {
+		switch next[name] {
+		case r:
+		case nil:
 			r.stop()
 			s.retiring.Go(func() { s.retire(name, r) }) // its messages may take their time
+		default:
+			s.retiring.Go(func() {
+				s.handOver()
+				r.stop()
+				s.retire(name, r)
+			})
 		}
 	}
 	return nil
+}
+
+// handOverTime is how long a source that was replaced goes on beside its
+// successor: a request may have found it just before the successor took its
+// place, and must not be turned away. It needs a moment, even on a machine that
+// is short of CPU.
+const handOverTime = time.Second
+
+// handOver waits until a source that was replaced may stop.
+func (s *sources) handOver() {
+	t := time.NewTimer(handOverTime)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.stopping:
+	}
 }
 
 func (s *sources) start(name string, r *running, h connector.Handler) {
@@ -128,6 +153,7 @@ func (s *sources) retire(name string, r *running) {
 
 // stop makes every source take no more.
 func (s *sources) stop() {
+	close(s.stopping)
 	for _, r := range s.running {
 		r.stop()
 	}

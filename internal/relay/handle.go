@@ -26,6 +26,7 @@ func (r *Relay) Handler(source string) (connector.Handler, error) {
 // Why a message was not begun.
 var (
 	errStopping = errors.New("pawl is stopping")
+	errGone     = errors.New("the source is not configured any more")
 	errPaused   = errors.New("the source is paused")
 	errFull     = errors.New("no room: max_in_flight or max_in_flight_bytes of the source is reached")
 	errConflict = errors.New("this key was used for another body; use a new key for a new message")
@@ -159,8 +160,11 @@ func joined(o settle.Outcome) settled {
 // admit finds room for the message and settles it.
 func (in *intake) admit(ctx context.Context, d connector.Delivery) settled {
 	in.mu.Lock()
-	spec, paused := in.spec, in.paused
+	spec, gone, paused := in.spec, in.gone, in.paused
 	in.mu.Unlock()
+	if gone { // without routes it would be acked as unrouted
+		return refused(d.Message.ID, retryWhenStopped, errGone)
+	}
 	size := int64(len(d.Message.Body))
 	if spec.Push == Refuse {
 		if paused != nil {

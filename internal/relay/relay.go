@@ -179,6 +179,7 @@ type intake struct {
 	bytes  *semaphore.Semaphore
 	mu     sync.Mutex
 	spec   SourceSpec
+	gone   bool          // the newest configuration has no such source
 	paused chan struct{} // open while paused; nil when not
 	warned time.Time     // of the last warning about an unrouted message
 }
@@ -192,16 +193,16 @@ func (r *Relay) intake(s SourceSpec) *intake {
 		r.intakes[s.Name] = in
 	}
 	in.mu.Lock()
-	in.spec = s
+	in.spec, in.gone = s, false
 	in.mu.Unlock()
 	in.room.Resize(s.MaxInFlight)
 	in.bytes.Resize(s.MaxInFlightBytes)
 	return in
 }
 
-// takeIn makes the ways in of a configuration. One that it does not name goes
-// once it is empty: its source still has it and is about to stop. The caller
-// holds r.mu.
+// takeIn makes the ways in of a configuration. One that it does not name takes
+// no new message and goes once it is empty: its source is about to stop. The
+// caller holds r.mu.
 func (r *Relay) takeIn(sources []SourceSpec) {
 	named := make(map[string]bool, len(sources))
 	for _, s := range sources {
@@ -209,7 +210,13 @@ func (r *Relay) takeIn(sources []SourceSpec) {
 		r.intake(s)
 	}
 	for name, in := range r.intakes {
-		if !named[name] && in.room.Held() == 0 {
+		if named[name] {
+			continue
+		}
+		in.mu.Lock()
+		in.gone = true
+		in.mu.Unlock()
+		if in.room.Held() == 0 {
 			delete(r.intakes, name)
 		}
 	}
