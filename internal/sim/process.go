@@ -165,9 +165,10 @@ func (p *process) stop(limit time.Duration) error {
 	defer cancel()
 	p.cancel()
 	err := p.relay.Stop(ctx)
+	<-p.over
+	time.Sleep(time.Millisecond) // what was told to end at this moment may do so
 	p.w.empty(p)
 	p.fleet.Close()
-	<-p.over
 	err = errors.Join(err, p.source.Close(), p.store.Close())
 	p.w.story.tell("", "pawl has stopped (life %d): %v", p.number, err)
 	return err
