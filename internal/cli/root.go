@@ -188,9 +188,6 @@ func (sh *shell) stateFolder() (string, error) {
 	return folder, nil
 }
 
-// terminal says whether results go to a person.
-func (sh *shell) terminal() bool { return isTerminal(sh.out) }
-
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -68,6 +68,7 @@ func (s Settlement) Acked() bool {
 	switch s.Status {
 	case event.SettledDelivered, event.SettledDeadLettered, event.SettledFiltered, event.SettledUnrouted:
 		return true
+	default:
+		return false
 	}
-	return false
 }

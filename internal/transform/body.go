@@ -30,7 +30,7 @@ func decode(body []byte) (any, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	v, err := value(d)
 	if err == nil {
-		if _, end := d.ReadToken(); end == io.EOF {
+		if _, end := d.ReadToken(); errors.Is(end, io.EOF) {
 			return v, nil
 		}
 		err = errors.New("something follows the first value")
@@ -54,7 +54,7 @@ func DecodeJSON(text []byte) (any, error) {
 func value(d *jsontext.Decoder) (any, error) {
 	t, err := d.ReadToken()
 	if err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, err

@@ -143,6 +143,7 @@ func (d *destination) Send(ctx context.Context, m *message.Message) (connector.A
 		}
 	case fails:
 		return d.answer(), failure.FromStatus(d.status, d.retry)
+	case none, hangs:
 	}
 	if d.next != nil {
 		return d.next.Send(ctx, m)
