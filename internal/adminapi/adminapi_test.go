@@ -319,6 +319,12 @@ func TestLevers(t *testing.T) {
 	if s, d := paused(); s != nil || d != nil {
 		t.Errorf("paused after all: %v %v", s, d)
 	}
+	r.opts.Levers.pause("gone", "ada", time.Now())
+	r.opts.Levers.pause("web", "ada", time.Now())
+	r.opts.Levers.Retain(func(name string) bool { return name == "web" })
+	if r.opts.Levers.pausedBy("gone") != nil || r.opts.Levers.pausedBy("web") == nil {
+		t.Error("the wrong lever was forgotten")
+	}
 	var told []string
 	for _, e := range r.events {
 		told = append(told, e.Name+" "+e.Detail)

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -35,6 +36,14 @@ func (l *Levers) resume(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.paused, name)
+}
+
+// Retain forgets the levers of names that are gone: one that comes back begins
+// anew.
+func (l *Levers) Retain(named func(name string) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.paused, func(name string, _ Pull) bool { return !named(name) })
 }
 
 // pausedBy returns who paused the name; nil for nobody.

@@ -73,6 +73,11 @@ func (a *App) apply(c *config.Config) (int, error) {
 		return generation, err
 	}
 	a.redact.keep(c.Secrets)
+	a.levers.Retain(func(name string) bool {
+		_, isSource := c.Source(name)
+		_, isDestination := c.Destination(name)
+		return isSource || isDestination
+	})
 	for _, un := range a.unmount {
 		un()
 	}

@@ -146,6 +146,9 @@ func TestUsage(t *testing.T) {
 	}{
 		{"nosuch", "unknown command"},
 		{"run extra", "unknown command"},
+		{"run --state x", "unknown flag"}, // not parsed and ignored
+		{"run --json", "unknown flag"},
+		{"lint --state x", "unknown flag"},
 		{"lint --nosuch", "unknown flag"},
 		{"send --to ledger", `"data" not set`},
 		{"try", `"data" not set`},

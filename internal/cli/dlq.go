@@ -36,7 +36,7 @@ on the state folder by themselves.`,
 			return c.Help()
 		},
 	}
-	c.AddCommand(dlqListCommand(sh), dlqInspectCommand(sh), dlqReplayCommand(sh), dlqPurgeCommand(sh))
+	c.AddCommand(sh.talks(dlqListCommand(sh)), sh.talks(dlqInspectCommand(sh)), sh.talks(dlqReplayCommand(sh)), sh.talks(dlqPurgeCommand(sh)))
 	return c
 }
 
@@ -49,7 +49,7 @@ type choice struct {
 func (f *choice) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.since, "since", "", "only letters that died within this `TIME` (1h, 7d), or since a time (2026-01-02T15:04:05Z)")
 	c.Flags().StringVar(&f.reason, "reason", "", "only this `REASON`: delivery, no_route, transform or schema")
-	c.Flags().StringVar(&f.destination, "destination", "", "only letters of this destination")
+	c.Flags().StringVar(&f.destination, "destination", "", "only letters of the destination `NAME`")
 }
 
 func (f *choice) parse(now time.Time) (adminapi.Choice, error) {
@@ -237,7 +237,7 @@ letters are left or failed again.`,
 	fl := c.Flags()
 	fl.StringArrayVar(&f.ids, "id", nil, "a letter's `ID`, or a message's for all its letters; may be repeated")
 	fl.BoolVar(&all, "all", false, "every open letter (that --reason and --destination let through)")
-	fl.StringVar(&to, "to", "", "replay to this destination instead")
+	fl.StringVar(&to, "to", "", "`NAME` of a destination to replay to instead")
 	fl.BoolVar(&dry, "dry-run", false, "only count what would be replayed")
 	fl.StringVar(&rate, "rate", "", "begin at most this many a second: `10/s` (default: as fast as they go)")
 	return c

@@ -83,14 +83,11 @@ Nothing is dropped without a trace.`,
 	root.SetIn(sh.in)
 	root.SetOut(sh.out)
 	root.SetErr(sh.err)
-	flags := root.PersistentFlags()
-	flags.StringArrayVarP(&sh.paths, "config", "c", nil, "configuration `FILE` or folder; may be repeated (default ./pawl.yaml)")
-	flags.StringVar(&sh.state, "state", "", "state `FOLDER` of the pawl to talk to (default: as the configuration says)")
-	flags.BoolVar(&sh.json, "json", false, "print results as JSON")
+	root.PersistentFlags().StringArrayVarP(&sh.paths, "config", "c", nil, "configuration `FILE` or folder; may be repeated (default ./pawl.yaml)")
 	root.AddCommand(
-		runCommand(sh), lintCommand(sh), tryCommand(sh), explainCommand(sh), sendCommand(sh),
-		tailCommand(sh), statusCommand(sh), reloadCommand(sh), pauseCommand(sh), resumeCommand(sh),
-		dlqCommand(sh), schemaCommand(sh), versionCommand(sh),
+		runCommand(sh), sh.prints(lintCommand(sh)), sh.prints(tryCommand(sh)), sh.prints(explainCommand(sh)), sh.talks(sendCommand(sh)),
+		sh.talks(tailCommand(sh)), sh.talks(statusCommand(sh)), sh.talks(reloadCommand(sh)), sh.talks(pauseCommand(sh)), sh.talks(resumeCommand(sh)),
+		dlqCommand(sh), schemaCommand(sh), sh.prints(versionCommand(sh)),
 	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -108,6 +105,19 @@ Nothing is dropped without a trace.`,
 	}
 	sh.note(root)
 	return root
+}
+
+// prints gives a command that prints a result the flag --json.
+func (sh *shell) prints(c *cobra.Command) *cobra.Command {
+	c.Flags().BoolVar(&sh.json, "json", false, "print the result as JSON")
+	return c
+}
+
+// talks gives a command that talks to a running pawl, or works on its state
+// folder, the flags for that.
+func (sh *shell) talks(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVar(&sh.state, "state", "", "state `FOLDER` of the pawl to talk to (default: as the configuration says)")
+	return sh.prints(c)
 }
 
 // note makes every command note that it began: whatever failed before was in

@@ -28,8 +28,8 @@ letter is kept only with --dead-letter.`,
 	}
 	f := c.Flags()
 	f.StringVar(&to, "to", "", "the destination's `NAME`")
-	f.StringVar(&data, "data", "", "the body: a literal, @file, or - for standard input")
-	f.StringVar(&id, "id", "", "the message's id, its idempotency key (default: a new one)")
+	f.StringVar(&data, "data", "", "the body: `DATA` itself, @file, or - for standard input")
+	f.StringVar(&id, "id", "", "the message's `ID`, its idempotency key (default: a new one)")
 	f.BoolVar(&keep, "dead-letter", false, "keep a dead letter where it is not delivered")
 	_ = c.MarkFlagRequired("to")   // fails only for a flag that is not there
 	_ = c.MarkFlagRequired("data") // likewise

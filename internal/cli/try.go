@@ -25,9 +25,9 @@ sent. Exit code 1 where no route takes it, or one would make a dead letter of it
 		RunE: func(c *cobra.Command, _ []string) error { return sh.try(c.Context(), data, source, id) },
 	}
 	f := c.Flags()
-	f.StringVar(&data, "data", "", "the body: a literal, @file, or - for standard input")
-	f.StringVar(&source, "source", "", "the source it comes in by (default: each)")
-	f.StringVar(&id, "id", "", "the message's id (default: a new one)")
+	f.StringVar(&data, "data", "", "the body: `DATA` itself, @file, or - for standard input")
+	f.StringVar(&source, "source", "", "`NAME` of the source it comes in by (default: each)")
+	f.StringVar(&id, "id", "", "the message's `ID` (default: a new one)")
 	_ = c.MarkFlagRequired("data") // fails only for a flag that is not there
 	return c
 }

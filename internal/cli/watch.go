@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -77,15 +80,29 @@ func watchFiles(ctx context.Context, a *app.App, errOut io.Writer, reload func()
 	}
 }
 
-// stamp sums up the files' sizes and times of change.
+// stamp sums up the files' sizes and times of change, and which YAML files
+// stand beside them: a new one may belong to the configuration.
 func stamp(files []string) string {
-	s := ""
+	var b strings.Builder
+	folders := map[string]bool{}
 	for _, f := range files {
+		folders[filepath.Dir(f)] = true
 		if info, err := os.Stat(f); err == nil {
-			s += fmt.Sprintf("%s %d %d\n", f, info.Size(), info.ModTime().UnixNano())
+			fmt.Fprintf(&b, "%s %d %d\n", f, info.Size(), info.ModTime().UnixNano())
 		} else {
-			s += f + " gone\n"
+			fmt.Fprintf(&b, "%s gone\n", f)
 		}
 	}
-	return s
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		entries, err := os.ReadDir(folder) // a folder that is gone has none
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
+				fmt.Fprintf(&b, "%s\n", filepath.Join(folder, e.Name()))
+			}
+		}
+	}
+	return b.String()
 }
