@@ -2,9 +2,12 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"net/textproto"
 	"net/url"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,6 +157,21 @@ func (l *loader) checkDestinations(c *Config) {
 		l.checkDelivery(e.file, e.node, &e.writtenDelivery)
 		l.checkResolved(e, &c.Destinations[i].Delivery)
 		l.checkSettings(e.origin, e.settings)
+		l.checkKeyHeader(e, c.Destinations[i].Delivery.IdempotencyHeader)
+	}
+}
+
+// checkKeyHeader keeps the header of the key free: a kind's own headers must
+// not say another.
+func (l *loader) checkKeyHeader(e *destinationEntry, key string) {
+	own, ok := lookupField(e.settings, "headers")
+	if !ok || own.Kind() != reflect.Map {
+		return
+	}
+	for _, k := range own.MapKeys() {
+		if name := k.String(); strings.EqualFold(name, key) {
+			l.errorf(e.file, keyNode(child(e.node, "headers"), name), "headers: %s carries the message's id (idempotency_header); leave it out", name)
+		}
 	}
 }
 
@@ -271,11 +289,7 @@ func (l *loader) checkTransforms(f *file, list *yaml.Node, steps []writtenTransf
 			l.checkExpr(f, find(n, "jq"), "jq", *t.JQ)
 		}
 		if t.SetHeaders != nil {
-			for name, value := range *t.SetHeaders {
-				if !headerName(name) || strings.ContainsAny(value, "\r\n\x00") {
-					l.errorf(f, keyNode(child(n, "set_headers"), name), "set_headers: %q is no header name, or its value has a line break", name)
-				}
-			}
+			l.checkSetHeaders(f, child(n, "set_headers"), *t.SetHeaders)
 		}
 		if t.DropHeaders != nil {
 			l.checkPatterns(f, find(n, "drop_headers"), "drop_headers", *t.DropHeaders)
@@ -295,11 +309,33 @@ func (l *loader) checkPatterns(f *file, list *yaml.Node, key string, patterns []
 	}
 }
 
-// headerName reports whether s is a token of RFC 9110, section 5.6.2.
-func headerName(s string) bool {
-	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	return s != "" && len(s) <= MaxList && strings.Trim(s, token) == ""
+// checkSetHeaders holds the headers that a transform sets to what a request can
+// carry. Their templates are the decoder's to check.
+func (l *loader) checkSetHeaders(f *file, n *yaml.Node, headers map[string]string) {
+	if len(headers) > MaxList {
+		l.errorf(f, n, "more than %d headers in set_headers", MaxList)
+	}
+	first := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		at := keyNode(n, name)
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		before, twice := first[canonical]
+		first[canonical] = name
+		switch {
+		case twice:
+			l.errorf(f, at, "set_headers: %q and %q are one header", before, name)
+		case !headerName(name):
+			l.errorf(f, at, "set_headers: %q is no header name", name)
+		case connector.IsConnectionField(name):
+			l.errorf(f, at, "set_headers: the connection sets %s, a message can't", name)
+		case strings.ContainsAny(headers[name], "\r\n\x00"):
+			l.errorf(f, child(n, name), "set_headers: the value of %s has a line break", name)
+		}
+	}
 }
+
+// headerName reports whether s can be the name of a header.
+func headerName(s string) bool { return len(s) <= MaxList && connector.IsToken(s) }
 
 // checkShared warns of routes that can send one message to one destination
 // with different bodies under the same idempotency key. Routes with filters

@@ -50,7 +50,7 @@ func (s *testSource) Check() []connector.Problem {
 // testDestination stands for a kind of destination with every type of field.
 type testDestination struct {
 	testCommon `yaml:",inline"`
-	Headers    map[string]setting.Secret `yaml:"headers" doc:"sent along"`
+	Headers    map[string]setting.Secret `yaml:"headers" jq:"template" doc:"sent along"`
 	Token      setting.Secret            `yaml:"token" doc:"a bearer token"`
 	Share      float64                   `yaml:"share" default:"0.5" doc:"a number"`
 	Ports      []uint16                  `yaml:"ports" doc:"numbers"`

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -140,6 +141,7 @@ func (d decoder) value(n *yaml.Node, v reflect.Value, t tags, key string) {
 		d.own(n, v, key, func() error { return x.UnmarshalYAML(d.plain(n)) })
 		if s, ok := any(x).(*setting.Secret); ok {
 			d.l.secrets.add(s.Reveal())
+			d.template(n, s.Reveal(), t, key)
 		}
 		return
 	case encoding.TextUnmarshaler:
@@ -319,7 +321,29 @@ func (d decoder) text(n *yaml.Node, v reflect.Value, t tags, key string) {
 			d.l.errorf(d.f, n, "%s: %v", key, err)
 		}
 	}
+	d.template(n, value, t, key)
 	v.SetString(value)
+}
+
+// template checks the jq of a text that may hold some, so that what can't be
+// compiled is found at its place and not at the start.
+func (d decoder) template(n *yaml.Node, text string, t tags, key string) {
+	if t.jq == noJQ {
+		return
+	}
+	parsed, err := connector.ParseTemplate(text)
+	if err != nil {
+		d.l.errorf(d.f, n, "%s: %v", key, err)
+		return
+	}
+	for _, part := range parsed.Parts {
+		if part.Expr == "" || d.l.opts.CheckExpr == nil {
+			continue
+		}
+		if err := d.l.opts.CheckExpr(part.Expr); err != nil {
+			d.l.errorf(d.f, n, "%s: {{ %s }}: %v", key, part.Expr, err)
+		}
+	}
 }
 
 // readable says why a file can't be read.

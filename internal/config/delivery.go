@@ -1,10 +1,12 @@
 package config
 
 import (
+	"net/textproto"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/backoff"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
@@ -196,8 +198,19 @@ func (l *loader) checkDelivery(f *file, n *yaml.Node, w *writtenDelivery) {
 	if w.ForwardHeaders != nil {
 		l.checkPatterns(f, at("forward_headers"), "forward_headers", *w.ForwardHeaders)
 	}
-	if h := w.IdempotencyHeader; h != nil && !headerName(*h) {
-		l.errorf(f, at("idempotency_header"), "idempotency_header: %q is no header name", *h)
+	if h := w.IdempotencyHeader; h != nil {
+		l.checkIdempotencyHeader(f, at("idempotency_header"), *h)
+	}
+}
+
+// checkIdempotencyHeader wants a header that is free to carry the key: a request
+// that can't be made would make a dead letter of every message.
+func (l *loader) checkIdempotencyHeader(f *file, n *yaml.Node, name string) {
+	switch canonical := textproto.CanonicalMIMEHeaderKey(name); {
+	case !headerName(name):
+		l.errorf(f, n, "idempotency_header: %q is no header name", name)
+	case connector.IsConnectionField(name), canonical == "Authorization", canonical == "Content-Type", canonical == "Cookie":
+		l.errorf(f, n, "idempotency_header: %s has a meaning of its own and can't carry the key", name)
 	}
 }
 

@@ -36,4 +36,5 @@
 //	path:"file"         a file name, made relative to the file that says it
 //	path:"read"         the same, and the file must be readable
 //	secret:"never"      {{secrets.NAME}} is refused here
+//	jq:"template"       it may hold {{ jq }}, which is compiled to see whether it can be
 package config

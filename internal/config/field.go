@@ -19,6 +19,7 @@ type tags struct {
 	enum          []string
 	path          pathUse
 	secrets       secretUse
+	jq            jqUse
 }
 
 // pathUse says whether a text names a file.
@@ -36,6 +37,14 @@ type secretUse string
 const (
 	secretAllowed secretUse = ""
 	secretNever   secretUse = "never" // the value ends up where people read it
+)
+
+// jqUse says whether a text holds jq for the message.
+type jqUse string
+
+const (
+	noJQ       jqUse = ""
+	jqTemplate jqUse = "template" // in {{ }}, with other text around
 )
 
 // fieldsOf lists the keys of a struct type, those of inline structs included,
@@ -62,6 +71,7 @@ func fieldsOf(t reflect.Type) []field {
 		f := field{key: key, index: []int{i}, typ: sf.Type, tags: tags{
 			doc: sf.Tag.Get("doc"), standard: sf.Tag.Get("default"),
 			path: pathUse(sf.Tag.Get("path")), secrets: secretUse(sf.Tag.Get("secret")),
+			jq: jqUse(sf.Tag.Get("jq")),
 		}}
 		if enum := sf.Tag.Get("enum"); enum != "" {
 			f.tags.enum = strings.Split(enum, ",")

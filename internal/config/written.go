@@ -77,7 +77,7 @@ type writtenRoute struct {
 
 type writtenTransform struct {
 	JQ          *string            `yaml:"jq" secret:"never" doc:"a program whose one value becomes the body"`
-	SetHeaders  *map[string]string `yaml:"set_headers" secret:"never" doc:"headers to set or replace"`
+	SetHeaders  *map[string]string `yaml:"set_headers" jq:"template" secret:"never" doc:"headers to set or replace; values may hold {{ jq }}"`
 	DropHeaders *[]string          `yaml:"drop_headers" secret:"never" doc:"names or globs of headers to remove"`
 }
 

@@ -7,6 +7,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -117,7 +118,7 @@ func (h *HMACAuth) check(p *problems) {
 func (h *HMACForm) check(p *problems, at string) {
 	checkSecrets(p, at, "secret", h.Secret, h.Secrets)
 	for _, f := range []struct{ field, name string }{{"header", h.Header}, {"timestamp_header", h.TimestampHeader}} {
-		if f.name != "" && (!isToken(f.name) || isConnectionField(f.name)) {
+		if f.name != "" && (!connector.IsToken(f.name) || connector.IsConnectionField(f.name)) {
 			p.add(at+"."+f.field, "%q can't be the header", f.name)
 		}
 	}
@@ -127,7 +128,7 @@ func (h *HMACForm) check(p *problems, at string) {
 	if _, ok := encodings[h.Encoding]; !ok {
 		p.add(at+".encoding", "unknown encoding %q; there are hex and base64", h.Encoding)
 	}
-	if !isFieldValue(h.Prefix) {
+	if !connector.IsFieldValue(h.Prefix) {
 		p.add(at+".prefix", "holds a control character")
 	}
 	form, err := parsePayload(h.payload())

@@ -210,7 +210,7 @@ func (f variedField) value(ctx context.Context, m *message.Message) (string, err
 		}
 		b.WriteString(v)
 	}
-	if v := b.String(); isFieldValue(v) {
+	if v := b.String(); connector.IsFieldValue(v) {
 		return v, nil
 	}
 	return "", fmt.Errorf("header %s would hold a control character", f.name)
@@ -293,7 +293,7 @@ func appendTrace(fields []egress.Field, tc connector.TraceContext, headers map[s
 func (d *Destination) forward(fields []egress.Field, headers map[string][]string) []egress.Field {
 	for name, values := range sorted(headers) {
 		canonical := nethttp.CanonicalHeaderKey(name)
-		if d.taken[canonical] || connectionFields[canonical] || strings.HasPrefix(canonical, "Proxy-") {
+		if d.taken[canonical] || connector.IsConnectionField(canonical) {
 			continue
 		}
 		lower := strings.ToLower(name)

@@ -15,9 +15,9 @@ import (
 
 // DestinationSettings are the settings of a destination of type http or https.
 type DestinationSettings struct {
-	URL            string                    `yaml:"url" doc:"where to; may hold {{ jq }} in its path and query"`
+	URL            string                    `yaml:"url" jq:"template" doc:"where to; may hold {{ jq }} in its path and query"`
 	Method         string                    `yaml:"method" default:"POST" secret:"never" doc:"method of the request"`
-	Headers        map[string]setting.Secret `yaml:"headers" doc:"header fields to send; values may hold {{ jq }}"`
+	Headers        map[string]setting.Secret `yaml:"headers" jq:"template" doc:"header fields to send; values may hold {{ jq }}"`
 	Auth           *Login                    `yaml:"auth" doc:"how to log in"`
 	Sign           *Sign                     `yaml:"sign" doc:"sign each request"`
 	TLS            *ClientTLS                `yaml:"tls" doc:"whom to trust, and the certificate to show"`
@@ -77,7 +77,7 @@ func (s *DestinationSettings) Check() []connector.Problem {
 	if err == nil && s.secure && base.origin.Scheme != "https" {
 		p.add("url", "must begin with https:// for the type https; the type http sends without TLS too")
 	}
-	if !isToken(s.Method) || s.Method == nethttp.MethodConnect || s.Method == nethttp.MethodTrace {
+	if !connector.IsToken(s.Method) || s.Method == nethttp.MethodConnect || s.Method == nethttp.MethodTrace {
 		p.add("method", "%q can't carry a message; write it like POST", s.Method)
 	}
 	s.checkHeaders(&p)
@@ -118,10 +118,10 @@ func (s *DestinationSettings) checkHeaders(p *problems) {
 	for name, value := range sorted(s.Headers) {
 		field, canonical := "headers."+name, nethttp.CanonicalHeaderKey(name)
 		switch {
-		case !isToken(name):
+		case !connector.IsToken(name):
 			p.add(field, "%q is not a header name", name)
 			continue
-		case isConnectionField(name) && canonical != "Host":
+		case connector.IsConnectionField(name) && canonical != "Host":
 			p.add(field, "%s belongs to the connection and can't be set", name)
 		case seen[canonical] != "":
 			p.add(field, "stands twice, as %s too", seen[canonical])
@@ -138,7 +138,7 @@ func (s *DestinationSettings) checkHeaders(p *problems) {
 		switch {
 		case !constant && canonical == "Host":
 			p.add(field, "a message must not choose the host; write it without {{ }}")
-		case constant && !isFieldValue(fixed):
+		case constant && !connector.IsFieldValue(fixed):
 			p.add(field, "holds a control character, a line end perhaps")
 		}
 	}
@@ -152,7 +152,7 @@ func (l *Login) check(p *problems) {
 		switch token := l.Bearer.Token; {
 		case token.Empty():
 			p.add("auth.bearer.token", "must be set, best with {{secrets.NAME}}")
-		case !isFieldValue(token.Reveal()):
+		case !connector.IsFieldValue(token.Reveal()):
 			p.add("auth.bearer.token", "holds a control character, a line end perhaps")
 		}
 	}

@@ -183,7 +183,7 @@ func (s *Source) keptHeaders(h nethttp.Header) map[string][]string {
 	named := connectionOptions(h["Connection"])
 	kept := make(map[string][]string, len(h))
 	for name, values := range h {
-		if connectionFields[name] || neverKept[name] || s.drop[name] || named[name] || strings.HasPrefix(name, "Proxy-") {
+		if neverKept[name] || s.drop[name] || named[name] || connector.IsConnectionField(name) {
 			continue
 		}
 		for i, v := range values {

@@ -85,7 +85,7 @@ func (s *SourceSettings) Check() []connector.Problem {
 	} else if s.KeyPrefix != "" {
 		p.check("key_prefix", checkID(s.KeyPrefix, message.MaxID))
 	}
-	if s.IDHeader != "" && !isToken(s.IDHeader) {
+	if s.IDHeader != "" && !connector.IsToken(s.IDHeader) {
 		p.add("id_header", "%q is not a header name", s.IDHeader)
 	}
 	if s.Auth != nil {
@@ -103,7 +103,7 @@ func (s *SourceSettings) checkMethods(p *problems) {
 	}
 	for i, m := range s.Methods {
 		switch {
-		case !isToken(m) || m != strings.ToUpper(m):
+		case !connector.IsToken(m) || m != strings.ToUpper(m):
 			p.add(fmt.Sprintf("methods.%d", i), "%q is not a method; write it like POST", m)
 		case m == nethttp.MethodConnect || m == nethttp.MethodTrace:
 			p.add(fmt.Sprintf("methods.%d", i), "%s can't bring a message", m)
@@ -142,11 +142,11 @@ func (a *Answer) check(p *problems) {
 	for name, value := range sorted(a.Headers) {
 		field := "answer.headers." + name
 		switch {
-		case !isToken(name):
+		case !connector.IsToken(name):
 			p.add(field, "%q is not a header name", name)
-		case !isFieldValue(value):
+		case !connector.IsFieldValue(value):
 			p.add(field, "the value of %s holds a control character", name)
-		case isConnectionField(name):
+		case connector.IsConnectionField(name):
 			p.add(field, "%s belongs to the connection and can't be set", name)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	nethttp "net/http"
 	"slices"
 	"strings"
 	"unicode"
@@ -37,43 +36,6 @@ func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 			}
 		}
 	}
-}
-
-// isToken reports whether s may name a header or a method (RFC 9110 §5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return s != ""
-}
-
-// isFieldValue reports whether s may be the value of a header: no control
-// character but a tab.
-func isFieldValue(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-// connectionFields speak of one connection or frame one message (RFC 9110
-// §7.6.1, RFC 9112), so that neither direction passes them on.
-var connectionFields = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
-	"Transfer-Encoding": true, "Upgrade": true, "Content-Length": true, "Expect": true, "Host": true,
-	"Http2-Settings": true,
-}
-
-func isConnectionField(name string) bool {
-	return connectionFields[nethttp.CanonicalHeaderKey(name)]
 }
 
 // checkID says what is wrong with an id that a caller gave. limit is how many

@@ -4,6 +4,7 @@ package header
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -25,19 +26,13 @@ const (
 	// common HTTP servers take in one line.
 	MaxName  = 256
 	MaxValue = 8 << 10
-	// MaxHeaders bounds the headers one step sets and the globs it drops by.
-	MaxHeaders = 100
+	// MaxHeaders bounds the headers one step sets and the globs it drops by: as
+	// many as a list of the configuration may have.
+	MaxHeaders = 256
 )
 
 // contentType is a header that is a field of the message.
 const contentType = "content-type"
-
-// framing are the names that say how a message lies on a connection. They
-// belong to whoever makes the request, never to the message.
-var framing = []string{
-	"connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
-	"proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-}
 
 // Set is the step set_headers. Safe for concurrent use.
 type Set struct{ fields []field }
@@ -184,37 +179,28 @@ func (d *Drop) matches(name string) bool {
 	return false
 }
 
-// checkName reports what is wrong with a header's name in lower case: it must
-// be a token of RFC 9110, section 5.6.2.
+// checkName reports what is wrong with a header's name.
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("the name is empty")
+		return errors.New("the name is empty")
 	case len(name) > MaxName:
 		return fmt.Errorf("the name has %d bytes; %d are the most", len(name), MaxName)
-	case slices.Contains(framing, name):
-		return fmt.Errorf("the connection sets this header, a message can't")
-	}
-	for i := range len(name) {
-		c := name[i]
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
-			continue
-		}
-		return fmt.Errorf("a header's name can't hold %q", rune(c))
+	case !connector.IsToken(name):
+		return errors.New("it is no header's name; write it like X-Tenant")
+	case connector.IsConnectionField(name):
+		return errors.New("the connection sets this header, a message can't")
 	}
 	return nil
 }
 
-// checkValue reports what is wrong with a value, without showing it: control
-// characters other than the tab could end the line and begin another header.
+// checkValue reports what is wrong with a value, without showing it.
 func checkValue(value string) error {
 	if len(value) > MaxValue {
 		return fmt.Errorf("the value has %d bytes; %d are the most", len(value), MaxValue)
 	}
-	for i := range len(value) {
-		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return fmt.Errorf("the value holds the control character 0x%02x at byte %d", c, i+1)
-		}
+	if !connector.IsFieldValue(value) {
+		return errors.New("the value holds a control character, a line end perhaps")
 	}
 	return nil
 }

@@ -55,8 +55,8 @@ func TestSet(t *testing.T) {
 
 func TestSetFails(t *testing.T) {
 	for value, want := range map[string]string{
-		"{{ .crlf }}":    "control character 0x0d at byte 2",
-		"{{ .nul }}":     "control character 0x00",
+		"{{ .crlf }}":    "a control character",
+		"{{ .nul }}":     "a control character",
 		"{{ .missing }}": "is null",
 		"{{ .long }}":    "8192 are the most",
 		"{{ .a.b }}":     "expected an object",
@@ -85,8 +85,8 @@ func TestNewSetMistakes(t *testing.T) {
 		t.Fatal("all of it is taken")
 	}
 	for _, want := range []string{
-		`"": the name is empty`, `"a b": a header's name can't hold ' '`, `"ü": a header's name`, `"Host": the connection sets`,
-		`"Transfer-Encoding": the connection sets`, `"x-nl": the value holds the control character 0x0a at byte 2`,
+		`"": the name is empty`, `"a b": it is no header's name`, `"ü": it is no header's name`, `"Host": the connection sets`,
+		`"Transfer-Encoding": the connection sets`, `"x-nl": the value holds a control character`,
 		`"x-jq": template: the {{ at byte 1: jq: line 1`, `"x-open": template: the {{ at byte 1 has no }}`,
 		`"X-Two" and "x-two" are one header`, "the name has 257 bytes; 256 are the most",
 	} {
