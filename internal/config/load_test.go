@@ -174,21 +174,6 @@ func TestNothingSaid(t *testing.T) {
 	}
 }
 
-// TestBuiltIn pins the defaults that the design's table tells of.
-func TestBuiltIn(t *testing.T) {
-	d := resolveDelivery(&writtenDelivery{}, &writtenDelivery{})
-	if d.Timeout != 5*time.Second || d.Deadline != 0 || d.Workers != 64 || d.MaxPending != 512 || d.TTL != 0 ||
-		d.Breaker == nil || *d.Breaker != breaker.Defaults() || d.WhenOpen != WhenOpenWait || d.Success != "" ||
-		d.IdempotencyHeader != "Idempotency-Key" || len(d.ForwardHeaders)+len(d.Transforms)+len(d.DeliveredOn) != 0 {
-		t.Errorf("built-in: %+v", d)
-	}
-	for name, level := range d.From {
-		if level != LevelBuiltIn {
-			t.Errorf("%s is said to come from %q", name, level)
-		}
-	}
-}
-
 func TestBreakerLevels(t *testing.T) {
 	on, off := writtenBreaker{state: breakerOn}, writtenBreaker{state: breakerOff}
 	unsaid := writtenBreaker{}
