@@ -34,8 +34,9 @@ import (
 type TraceOptions struct {
 	// Relay and Version name this process in the traces.
 	Relay, Version string
-	// Endpoint is the URL that spans are posted to, with its path:
-	// "http://localhost:4318/v1/traces".
+	// Endpoint is the URL that spans are posted to. One without a path is a
+	// collector's address, whose path for traces is /v1/traces (the OTLP
+	// specification); any other path is taken as it is.
 	Endpoint string
 	// Headers go with each post, credentials say.
 	Headers map[string]string
@@ -56,7 +57,7 @@ func (o TraceOptions) Check() error {
 	u, err := url.Parse(o.Endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		// Neither the text nor the parser's error: a URL may hold a password.
-		return errors.New("traces: the endpoint is not an http or https URL; write one like http://localhost:4318/v1/traces")
+		return errors.New("traces: the endpoint is not an http or https URL; write one like http://localhost:4318")
 	}
 	if !(o.SampleRatio >= 0 && o.SampleRatio <= 1) {
 		return fmt.Errorf("traces: the sample ratio %v is not between 0 and 1", o.SampleRatio)

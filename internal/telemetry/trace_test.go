@@ -250,3 +250,20 @@ func TestTraceOptionsCheck(t *testing.T) {
 		}
 	}
 }
+
+// Would catch: spans posted to where no collector takes them.
+func TestTracesGoToTheCollectorsPath(t *testing.T) {
+	for path, want := range map[string]string{"": "/v1/traces", "/": "/v1/traces", "/v1/traces": "/v1/traces", "/of/mine": "/of/mine"} {
+		var got []string
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.URL.Path) }))
+		tr, err := NewTracer(TraceOptions{Endpoint: server.URL + path, SampleRatio: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deliverTraced(t, tr, traced(nil))
+		server.Close()
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("the endpoint with the path %q is posted to at %q, want %q", path, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -31,7 +32,7 @@ func NewTracer(o TraceOptions) (*Tracer, error) {
 		return nil, err
 	}
 	exporter, err := otlptracehttp.New(context.Background(),
-		otlptracehttp.WithEndpointURL(o.Endpoint),
+		otlptracehttp.WithEndpointURL(o.postTo()),
 		otlptracehttp.WithHeaders(o.Headers),
 		otlptracehttp.WithTimeout(exportTimeout),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
@@ -42,6 +43,20 @@ func NewTracer(o TraceOptions) (*Tracer, error) {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	return newTracer(o, exporter), nil
+}
+
+// defaultPath is where a collector takes traces, unless told.
+const defaultPath = "/v1/traces"
+
+// postTo is the whole URL that spans are posted to. Left to itself the exporter
+// would post to the root of a collector, which takes nothing there.
+func (o TraceOptions) postTo() string {
+	u, err := url.Parse(o.Endpoint)
+	if err != nil || u.Path != "" && u.Path != "/" {
+		return o.Endpoint
+	}
+	u.Path = defaultPath
+	return u.String()
 }
 
 // newTracer builds the pipeline in front of an exporter. Nothing is set
