@@ -134,6 +134,7 @@ type rig struct {
 	mu     sync.Mutex
 	events []event.Event
 	count  int
+	random func() float64 // of the jitter; called with mu held
 }
 
 // inBubble runs the test in virtual time and checks at its end that every lane
@@ -141,8 +142,12 @@ type rig struct {
 func inBubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{T: t, began: time.Now()}
-		r.fleet = deliver.NewFleet(deliver.Options{Events: r.take, Random: func() float64 { return 0.5 }})
+		r := &rig{T: t, began: time.Now(), random: func() float64 { return 0.5 }}
+		r.fleet = deliver.NewFleet(deliver.Options{Events: r.take, Random: func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.random()
+		}})
 		r.relay = New(Options{Name: "shop", Fleet: r.fleet, Letters: r.shelf.put, Events: r.take, Memory: settle.NewMemory(settle.Options{})})
 		test(r)
 		synctest.Wait()

@@ -17,7 +17,8 @@ type Breaker struct {
 	openUntil  time.Time
 	openFor    time.Duration // how long the next opening lasts
 	wellAt     time.Time     // of the last proof of health; zero is none
-	window     window
+	window     window        // of all outcomes
+	run        window        // of the failures since the last success
 	queue      queue
 	trials     int
 	passes     int
@@ -30,7 +31,7 @@ func New(s Settings, now time.Time) *Breaker {
 	b := &Breaker{now: now}
 	b.apply(s)
 	b.openFor = b.settings.OpenFor
-	b.window.reset(now, b.settings.Window)
+	b.resetWindows(now)
 	return b
 }
 
@@ -123,7 +124,8 @@ func (b *Breaker) endCounted(p *Permit, o Outcome) Mark {
 		return p.slow
 	}
 	if slow {
-		b.window.takeBack(p.slow, p.was)
+		b.window.takeBack(p.slow.all, p.was.all)
+		b.run.takeBack(p.slow.run, p.was.run)
 	}
 	switch b.judge(o) {
 	case healthNothing:
@@ -186,9 +188,16 @@ func (b *Breaker) judge(o Outcome) health {
 // record counts an outcome in the window and opens the breaker if that is
 // enough.
 func (b *Breaker) record(failures int, was Mark) Mark {
-	mark := b.window.count(failures, was)
+	mark := Mark{all: b.window.count(failures, was.all)}
+	if failures > 0 {
+		mark.run = b.run.count(failures, was.run)
+	} else if b.run.total != (counts{}) {
+		b.run.restart()
+	}
 	t := b.window.total
-	if t.failures > 0 && t.messages >= b.settings.MinRequests &&
+	if b.run.total.messages >= b.settings.MinRequests {
+		b.open(b.now)
+	} else if t.failures > 0 && t.messages >= b.settings.MinRequests &&
 		float64(t.failures) >= b.settings.FailureRatio*float64(t.outcomes) {
 		b.open(b.now)
 	}
@@ -231,12 +240,19 @@ func (b *Breaker) due() (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// resetWindows forgets every outcome.
+func (b *Breaker) resetWindows(now time.Time) {
+	b.window.reset(now, b.settings.Window)
+	b.run.reset(now, b.settings.Window)
+}
+
 // tell moves the breaker's time forward.
 func (b *Breaker) tell(now time.Time) {
 	if now.After(b.now) {
 		b.now = now
 	}
 	b.window.slide(b.now)
+	b.run.slide(b.now)
 }
 
 // Next returns the next moment after now at which the breaker's answer may
@@ -280,7 +296,7 @@ func (b *Breaker) enter(to State, at time.Time) {
 	b.generation++
 	b.queue.clear()
 	b.trials, b.passes = 0, 0
-	b.window.reset(at, b.settings.Window)
+	b.resetWindows(at)
 }
 
 // TakeMoves returns the changes of state since the last call, oldest first, at

@@ -156,13 +156,41 @@ func TestForgettingAloneOpensNothing(t *testing.T) {
 	r := newRig(t, breaker.Defaults())
 	r.each(30, breaker.Success)
 	r.pass(30 * sec)
-	r.each(20, breaker.Sick)
+	r.each(10, breaker.Sick)
+	r.each(1, breaker.Success)
+	r.each(10, breaker.Sick)
 	r.want(breaker.Closed)
-	r.pass(30 * sec) // the successes are gone: 20 of 20
-	r.wantCounts(20, 20, 20)
+	r.pass(30 * sec) // the first successes are gone: 20 of 21
+	r.wantCounts(20, 21, 21)
 	r.want(breaker.Closed)
 	r.each(1, breaker.Success) // the next outcome is judged with what is left
 	r.want(breaker.Open)
+}
+
+func TestFailuresWithoutASuccessOpen(t *testing.T) {
+	r := newRig(t, breaker.Defaults())
+	r.each(1000, breaker.Success) // a busy, healthy minute: the ratio is far away
+	r.each(19, breaker.Sick)
+	r.each(1, breaker.Success)
+	r.each(19, breaker.Sick)
+	r.want(breaker.Closed)
+	r.each(1, breaker.Neutral) // says nothing and ends nothing
+	r.each(1, breaker.Sick)
+	r.want(breaker.Open)
+}
+
+func TestOneMessageIsNoStreak(t *testing.T) {
+	r := newRig(t, breaker.Defaults())
+	r.each(1000, breaker.Success)
+	var mark breaker.Mark
+	for range 50 {
+		var p breaker.Permit
+		if !r.Begin(r.now, slow, mark, &p) {
+			t.Fatal("refused")
+		}
+		mark = r.End(r.now, &p, breaker.Sick)
+	}
+	r.want(breaker.Closed)
 }
 
 func TestHangingAttemptsOpen(t *testing.T) {

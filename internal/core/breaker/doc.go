@@ -3,12 +3,14 @@
 //
 // Closed, it counts outcomes over a sliding window and opens as soon as the
 // window holds the outcomes of Settings.MinRequests messages and failures ÷
-// outcomes reaches Settings.FailureRatio. This is judged each time an outcome
-// is counted, never because old outcomes slide out. Open, it lets nothing
-// through for Settings.OpenFor, twice as long after each failed round of trials
-// up to Settings.MaxOpenFor. Half-open, it lets trials through, at most
-// Settings.HalfOpenMax at once; as many passes close it and one failure opens
-// it again.
+// outcomes reaches Settings.FailureRatio, or as soon as that many messages have
+// failed within the window with no success in between: after a busy, healthy
+// minute the ratio alone would need half a minute of failures. This is judged
+// each time an outcome is counted, never because old outcomes slide out. Open,
+// it lets nothing through for Settings.OpenFor, twice as long after each failed
+// round of trials up to Settings.MaxOpenFor. Half-open, it lets trials through,
+// at most Settings.HalfOpenMax at once; as many passes close it and one failure
+// opens it again.
 //
 //	          ratio reached                   open time over
 //	closed ──────────────────▶ open ◀───────────────────────▶ half-open

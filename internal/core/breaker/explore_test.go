@@ -108,9 +108,12 @@ func (w *world) look() string {
 		fmt.Fprintf(&s, " well %v", max(since(b.wellAt), -b.settings.Window-1))
 	}
 	fmt.Fprintf(&s, " %v %v", b.now.Sub(b.window.origin)%b.window.width, b.window.total)
-	for i := range slots {
-		if c := b.window.ring[(b.window.slot+int64(i))%slots]; c != (counts{}) {
-			fmt.Fprintf(&s, " %d:%v", i, c)
+	for _, w := range []*window{&b.window, &b.run} {
+		fmt.Fprint(&s, " /")
+		for i := range slots {
+			if c := w.ring[(w.slot+int64(i))%slots]; c != (counts{}) {
+				fmt.Fprintf(&s, " %d:%v", i, c)
+			}
 		}
 	}
 	return s.String()
@@ -118,12 +121,13 @@ func (w *world) look() string {
 
 // key is look with the callers, whose names do not matter.
 func (w *world) key() string {
-	mark := func(m Mark) string {
-		if !w.b.window.holds(m) {
+	place := func(of *window, s stamp) string {
+		if !of.holds(s) {
 			return "-"
 		}
-		return fmt.Sprint(w.b.window.slot - m.slot)
+		return fmt.Sprint(of.slot - s.slot)
 	}
+	mark := func(m Mark) string { return place(&w.b.window, m.all) + "/" + place(&w.b.run, m.run) }
 	callers := make([]string, 0, exploreCallers)
 	for i := range w.permits {
 		p := &w.permits[i]
@@ -171,15 +175,20 @@ func (w *world) check() {
 	if last != b.queue.tail || waiting != 0 {
 		w.fail("the queue and the permits differ by %d", waiting)
 	}
-	var sum counts
-	for _, c := range b.window.ring {
-		if c.failures < 0 || c.failures > c.outcomes || c.messages < 0 || c.messages > c.outcomes {
-			w.fail("a slot holds %+v", c)
+	for _, of := range []*window{&b.window, &b.run} {
+		var sum counts
+		for _, c := range of.ring {
+			if c.failures < 0 || c.failures > c.outcomes || c.messages < 0 || c.messages > c.outcomes {
+				w.fail("a slot holds %+v", c)
+			}
+			sum = counts{sum.failures + c.failures, sum.outcomes + c.outcomes, sum.messages + c.messages}
 		}
-		sum = counts{sum.failures + c.failures, sum.outcomes + c.outcomes, sum.messages + c.messages}
+		if sum != of.total {
+			w.fail("the slots hold %+v, the total says %+v", sum, of.total)
+		}
 	}
-	if sum != b.window.total {
-		w.fail("the slots hold %+v, the total says %+v", sum, b.window.total)
+	if b.run.total.failures != b.run.total.outcomes || b.state == Closed && b.run.total.messages >= b.settings.MinRequests {
+		w.fail("closed with a run of %+v", b.run.total)
 	}
 }
 

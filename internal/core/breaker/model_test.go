@@ -2,6 +2,7 @@ package breaker_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,6 +87,22 @@ func (m *model) counts() (failures, outcomes, messages int) {
 	return failures, outcomes, len(seen)
 }
 
+// run counts the messages within the last twenty slots that failed since the
+// last outcome that was no failure.
+func (m *model) run() int {
+	slot := func(at int) int { return (at - m.eraBegan) / (int(m.s.Window/ms) / 20) }
+	seen := map[int]bool{}
+	for _, o := range slices.Backward(m.outcomes) {
+		if !o.bad {
+			break
+		}
+		if slot(m.now)-slot(o.at) < 20 {
+			seen[o.message] = true
+		}
+	}
+	return len(seen)
+}
+
 func (m *model) trials() (n int) {
 	for _, a := range m.attempts {
 		if m.state == breaker.HalfOpen && a.era == m.era {
@@ -98,7 +115,7 @@ func (m *model) trials() (n int) {
 func (m *model) record(o outcome) {
 	m.outcomes = append(m.outcomes, o)
 	f, n, messages := m.counts()
-	if f > 0 && messages >= m.s.MinRequests && float64(f) >= m.s.FailureRatio*float64(n) {
+	if m.run() >= m.s.MinRequests || f > 0 && messages >= m.s.MinRequests && float64(f) >= m.s.FailureRatio*float64(n) {
 		m.open()
 	}
 }

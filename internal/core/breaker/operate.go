@@ -43,7 +43,7 @@ func (b *Breaker) Configure(now time.Time, s Settings) {
 		b.openUntil = latest
 	}
 	if b.settings.Window != length {
-		b.window.reset(b.now, b.settings.Window)
+		b.resetWindows(b.now)
 	}
 }
 
