@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"pgregory.net/rapid"
@@ -145,6 +146,17 @@ func FuzzPrintable(f *testing.F) {
 		}
 		if again := printable(got); again != got {
 			t.Fatalf("printable is not stable: %q, then %q", got, again)
+		}
+	})
+}
+
+// A duration is written as people write it, in every format: JSON would make a
+// number of nanoseconds of it.
+func TestDurationsAreReadable(t *testing.T) {
+	everyFormat(t, func(t *testing.T, log *slog.Logger, out *bytes.Buffer) {
+		log.Info("stopping", "timeout", 25*time.Second)
+		if !strings.Contains(out.String(), "25s") {
+			t.Errorf("no 25s in %s", out)
 		}
 	})
 }

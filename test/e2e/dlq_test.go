@@ -47,6 +47,7 @@ func die(s *site, ep *endpoint, prefix string, n int) {
 // half of the rounds, the command that works by itself in the other. Each letter
 // is open or arrived afterwards, and going on brings all of them home.
 func TestKillReplay(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(seed(t), 0))
 	s := newSite(t)
 	ep := newEndpoint(t)
@@ -93,6 +94,7 @@ func TestKillReplay(t *testing.T) {
 // TestKillPurge kills a purge: the old letters are each open or gone, and the
 // young ones are all there.
 func TestKillPurge(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(seed(t), 0))
 	s := newSite(t)
 	ep := newEndpoint(t)
@@ -148,6 +150,7 @@ func newest(t *testing.T, folder string) string {
 // TestDamagedFiles plants what a crash or a bad disk leaves. No file stops a
 // start, and only the damaged line is lost.
 func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
 	cut := func(b []byte) []byte { return b[:len(b)-20] }
 	for name, c := range map[string]struct {
 		folder string
@@ -168,6 +171,7 @@ func TestDamagedFiles(t *testing.T) {
 		"an empty file of marks": {"dead/marks", func([]byte) []byte { return nil }, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t)
 			ep := newEndpoint(t)
 			s.write(oneEndpoint(ep))

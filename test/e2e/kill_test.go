@@ -70,6 +70,7 @@ destinations:
 // same state and port. What was answered 200 must have arrived, or be a dead
 // letter.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(seed(t), 0))
 	s := newSite(t)
 	ep, side := newEndpoint(t), newEndpoint(t)

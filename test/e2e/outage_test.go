@@ -79,12 +79,16 @@ destinations:
 
 // TestRestart: an endpoint restarts for two seconds and has no fallback. No
 // dead letter comes of it.
-func TestRestart(t *testing.T) { outage(t, 2*time.Second) }
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	outage(t, 2*time.Second)
+}
 
 // TestAway: an endpoint is away for longer than the lane has places. Nobody's
 // message is lost, and callers are told to come back. PAWL_LONG=1 makes it a
 // minute.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	away := 10 * time.Second
 	if os.Getenv("PAWL_LONG") == "1" {
 		away = time.Minute

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json/v2"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -80,15 +82,30 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// freeAddress returns a loopback address that nobody listens at now.
+// handedOut are the ports that freeAddress has given out.
+var handedOut sync.Map
+
+// freeAddress returns a loopback address that nobody listens at. It is below
+// the ports that systems give to outgoing connections: while an endpoint is
+// down, no connection of anybody must come to sit on its port.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(20_000))
+		if _, taken := handedOut.LoadOrStore(address, true); taken {
+			continue
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 func (s *site) path(name string) string { return filepath.Join(s.folder, name) }
