@@ -50,7 +50,7 @@ type writtenTelemetry struct {
 }
 
 type writtenTraces struct {
-	Endpoint    string                    `yaml:"endpoint" doc:"the collector's URL, such as http://127.0.0.1:4318"`
+	Endpoint    string                    `yaml:"endpoint" doc:"the collector's URL, such as http://127.0.0.1:4318; /v1/traces unless it has a path"`
 	SampleRatio setting.Ratio             `yaml:"sample_ratio" default:"1" doc:"the share of messages that are traced"`
 	Headers     map[string]setting.Secret `yaml:"headers" doc:"sent with each export, to authenticate"`
 }
