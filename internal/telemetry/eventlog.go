@@ -34,7 +34,7 @@ const (
 // Close. Safe for concurrent use.
 type EventLog struct {
 	log    *slog.Logger
-	access AccessLog
+	access atomic.Uint32 // an AccessLog
 	queue  chan event.Event
 	lost   atomic.Uint64
 	stop   sync.Once
@@ -46,14 +46,18 @@ type EventLog struct {
 // NewLogHandler: ids and errors come from outside.
 func NewEventLog(log *slog.Logger, access AccessLog) *EventLog {
 	l := &EventLog{
-		log: log, access: access,
+		log:   log,
 		queue: make(chan event.Event, logQueue),
 		quit:  make(chan struct{}),
 		done:  make(chan struct{}),
 	}
+	l.SetAccess(access)
 	go l.run()
 	return l
 }
+
+// SetAccess switches the access log, on a reload say.
+func (l *EventLog) SetAccess(access AccessLog) { l.access.Store(uint32(access)) }
 
 // Observe queues a line for e where there is one to write. It is an
 // event.Sink: it never blocks. While the log is slower than what happens,
@@ -79,7 +83,7 @@ func (l *EventLog) Close() {
 // wants reports whether e has a line at the level that is logged.
 func (l *EventLog) wants(e event.Event) bool {
 	if e.Kind == event.Settled {
-		return l.access == AccessOn
+		return AccessLog(l.access.Load()) == AccessOn
 	}
 	level, has := levelOf(e)
 	return has && l.log.Enabled(context.Background(), level)

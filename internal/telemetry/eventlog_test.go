@@ -190,3 +190,16 @@ func TestQuietEventsCostNothing(t *testing.T) {
 		t.Errorf("events without a line made %v allocations", n)
 	}
 }
+
+func TestAccessLogIsSwitchedWhileItRuns(t *testing.T) {
+	var out bytes.Buffer
+	l := newTestLog(&out, slog.LevelInfo, AccessOff)
+	for _, access := range []AccessLog{AccessOff, AccessOn, AccessOff} {
+		l.SetAccess(access)
+		l.Observe(event.Event{Kind: event.Settled, Source: "web"})
+	}
+	l.Close()
+	if n := strings.Count(out.String(), "msg=settled"); n != 1 {
+		t.Errorf("%d lines, want that of the message that was settled while it was on:\n%s", n, out.String())
+	}
+}
