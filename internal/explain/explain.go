@@ -259,19 +259,43 @@ func retryAfter(text string) (time.Duration, error) {
 	return d.D(), nil
 }
 
-// failureOf makes the failure that an adapter would make of the tags.
+// failureOf makes the failure that an adapter or the engine would make of the
+// tags. A status brings its class and its broader tags along.
 func failureOf(tags failure.Tags, after time.Duration) *failure.Error {
-	if code, err := strconv.Atoi(string(tags[0])); err == nil && len(tags) == 1 && code >= http.StatusMultipleChoices {
-		return failure.FromStatus(code, after)
+	f := &failure.Error{RetryAfter: after, Message: tags.String()}
+	for _, t := range tags {
+		code, err := strconv.Atoi(string(t))
+		if err == nil && code >= http.StatusMultipleChoices {
+			f = failure.FromStatus(code, after)
+			break
+		}
 	}
-	f := &failure.Error{Tags: tags, RetryAfter: after, Message: tags.String()}
-	switch {
-	case tags.Has(failure.TLS):
-		f.Class, f.Verdict = failure.Permanent, failure.Suspect
-	case tags.Has(failure.DNS) && !tags.Has(failure.Connect):
-		f.Tags = append(failure.Tags{failure.Connect}, tags...)
-	case tags.Has(failure.Status4xx), tags.Has(failure.Status3xx):
-		f.Class, f.Verdict = failure.Permanent, failure.Alive
+	for _, t := range tags {
+		if t == failure.DNS {
+			f.Tags = with(f.Tags, failure.Connect)
+		}
+		f.Tags = with(f.Tags, t)
+		switch t {
+		case failure.TLS:
+			f.Class, f.Verdict = failure.Permanent, failure.Suspect
+		case failure.Expired, failure.Transform:
+			f.Class, f.Verdict = failure.Permanent, failure.Neutral
+		case failure.Status3xx, failure.Status4xx:
+			if len(tags) == 1 {
+				f.Class, f.Verdict = failure.Permanent, failure.Alive
+			}
+		case failure.Refused:
+			f.Verdict = failure.Alive
+		case failure.Cancelled:
+			f.Verdict = failure.Neutral
+		}
 	}
 	return f
+}
+
+func with(tags failure.Tags, t failure.Tag) failure.Tags {
+	if tags.Has(t) {
+		return tags
+	}
+	return append(tags, t)
 }

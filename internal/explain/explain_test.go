@@ -1,0 +1,149 @@
+package explain
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/pawlhq/pawl/internal/builtin"
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/retry"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// These tests would catch an explanation that is not what the engine does: a
+// failure of another class, a schedule with other waits, a path with another
+// order.
+
+func load(t *testing.T, text string) *config.Config {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pawl.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, report := config.Load([]string{path}, config.Options{Registry: builtin.Connectors()})
+	if err := report.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestParseFailure(t *testing.T) {
+	sick, neutral, alive, suspect := failure.Sick, failure.Neutral, failure.Alive, failure.Suspect
+	for text, want := range map[string]failure.Error{
+		"503":                   {Tags: failure.Tags{"5xx", "503"}, Verdict: sick},
+		"503,retry-after=120":   {Tags: failure.Tags{"5xx", "503"}, Verdict: neutral, RetryAfter: 2 * time.Minute},
+		"429, retry-after=1m":   {Tags: failure.Tags{"4xx", "429"}, Verdict: neutral, RetryAfter: time.Minute, Throttled: true},
+		"404":                   {Tags: failure.Tags{"4xx", "404"}, Class: failure.Permanent, Verdict: suspect},
+		"4xx,404":               {Tags: failure.Tags{"4xx", "404"}, Class: failure.Permanent, Verdict: suspect},
+		"408":                   {Tags: failure.Tags{"4xx", "timeout", "408"}, Verdict: neutral},
+		"302":                   {Tags: failure.Tags{"3xx", "302"}, Class: failure.Permanent, Verdict: alive},
+		"4xx":                   {Tags: failure.Tags{"4xx"}, Class: failure.Permanent, Verdict: alive},
+		"5xx":                   {Tags: failure.Tags{"5xx"}, Verdict: sick},
+		"timeout":               {Tags: failure.Tags{"timeout"}, Verdict: sick},
+		"connect":               {Tags: failure.Tags{"connect"}, Verdict: sick},
+		"dns":                   {Tags: failure.Tags{"connect", "dns"}, Verdict: sick},
+		"dns,connect":           {Tags: failure.Tags{"connect", "dns"}, Verdict: sick},
+		"tls":                   {Tags: failure.Tags{"tls"}, Class: failure.Permanent, Verdict: suspect},
+		"expired":               {Tags: failure.Tags{"expired"}, Class: failure.Permanent, Verdict: neutral},
+		"transform":             {Tags: failure.Tags{"transform"}, Class: failure.Permanent, Verdict: neutral},
+		"refused,200":           {Tags: failure.Tags{"refused", "200"}, Verdict: alive},
+		"cancelled":             {Tags: failure.Tags{"cancelled"}, Verdict: neutral},
+		"file:ENOSPC":           {Tags: failure.Tags{"file:ENOSPC"}, Verdict: sick},
+		"timeout,retry-after=5": {Tags: failure.Tags{"timeout"}, Verdict: sick, RetryAfter: 5 * time.Second},
+	} {
+		got, err := ParseFailure(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff(want, *got, cmpopts.IgnoreFields(failure.Error{}, "Message")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	for _, bad := range []string{"", "banana", "retry-after=5", "503,retry-after=soon", "503,,", "999", "503,retry-after=-1"} {
+		if f, err := ParseFailure(bad); err == nil {
+			t.Errorf("%q is taken: %+v", bad, f)
+		}
+	}
+}
+
+const chain = `
+sources: [ { name: web, type: http, listen: "127.0.0.1:8080" } ]
+routes: [ { name: all, from: [web], to: [a] } ]
+destinations:
+  - { name: a, type: https, url: "https://a", fallback: [b, d], retry: { attempts: 3, backoff: 1s, jitter: none }, timeout: 2s, delivered_on: [409] }
+  - { name: b, type: https, url: "https://b", fallback: [c, d], deadline: 1s, retry: { jitter: none } }
+  - { name: c, type: https, url: "https://c", circuit_breaker: false }
+  - { name: d, type: https, url: "https://d" }
+`
+
+func TestDestination(t *testing.T) {
+	c := load(t, chain)
+	e, err := Destination(c, "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(d time.Duration) Window { return Window{setting.Duration(d), setting.Duration(d)} }
+	want := []Attempt{
+		{Number: 1},
+		{Number: 2, Wait: at(time.Second), Since: at(time.Second)},
+		{Number: 3, Wait: at(2 * time.Second), Since: at(3 * time.Second)},
+	}
+	if diff := cmp.Diff(want, e.Attempts); diff != "" {
+		t.Error(diff)
+	}
+	if e.Reason != "exhausted" || e.GivenUpAfter != (Window{setting.Duration(3 * time.Second), setting.Duration(9 * time.Second)}) {
+		t.Errorf("%s after %+v", e.Reason, e.GivenUpAfter)
+	}
+	// Depth first, and what was left is not entered again.
+	last := "dead letters (" + c.DeadLetter.Path + ")"
+	if diff := cmp.Diff([]string{"b", "c", "d", last}, e.Path); diff != "" {
+		t.Error(diff)
+	}
+	if e, err = Destination(c, "b", nil); err != nil || e.Reason != "deadline" || len(e.Attempts) != 3 {
+		t.Errorf("b: %+v, %v", e, err)
+	}
+	conflict, _ := ParseFailure("409")
+	if e, err = Destination(c, "a", conflict); err != nil || !e.Failure.Delivered || len(e.Path) != 0 || len(e.Attempts) != 1 {
+		t.Errorf("delivered_on: %+v, %v", e, err)
+	}
+	if e, err = Destination(c, "c", conflict); err != nil || e.Failure.Breaker != "off" || e.Reason != "permanent" {
+		t.Errorf("c: %+v, %v", e, err)
+	}
+	if _, err := Destination(c, "nobody", nil); err == nil || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("an unknown destination: %v", err)
+	}
+}
+
+// Each wait that the engine may choose lies in the window that is told.
+func TestWaitsLieInTheirWindows(t *testing.T) {
+	c := load(t, chain)
+	d, _ := c.Destination("d")
+	rapid.Check(t, func(t *rapid.T) {
+		f, err := ParseFailure(rapid.SampledFrom([]string{"503", "503,retry-after=3", "timeout", "429,retry-after=60", "404"}).Draw(t, "failure"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Destination(c, "d", f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range e.Attempts[1:] {
+			got := d.Delivery.Retry.Decide(f, i+1, rapid.Float64Range(0, 0.999).Draw(t, "u"))
+			if got.Verdict != retry.Again || got.Wait < a.Wait.Earliest.D() || got.Wait > a.Wait.Latest.D() {
+				t.Fatalf("attempt %d waits %v (%v), the window is %+v", a.Number, got.Wait, got.Verdict, a.Wait)
+			}
+		}
+		if last := d.Delivery.Retry.Decide(f, len(e.Attempts), 0); last.Verdict.String() != e.Reason {
+			t.Fatalf("the engine says %v, the explanation %s", last.Verdict, e.Reason)
+		}
+	})
+}
