@@ -39,7 +39,7 @@ func (l *loader) build() *Config {
 	for i := range l.destinations {
 		e := &l.destinations[i]
 		c.Destinations = append(c.Destinations, Destination{
-			Name: e.Name, Type: e.Type, Fallback: e.Fallback, Settings: e.settings, At: e.at(),
+			Name: e.Name, Type: e.Type, Fallback: e.Fallback, Settings: e.settings, Digest: digest(e.settings), At: e.at(),
 			Delivery: resolveDelivery(&w.Defaults, &e.writtenDelivery),
 		})
 	}
@@ -52,7 +52,7 @@ func (o origin) at() Place { return o.file.at(o.node) }
 func (l *loader) buildSource(e *sourceEntry) Source {
 	s := Source{
 		Name: e.Name, Type: e.Type, MaxInFlight: e.MaxInFlight, MaxInFlightBytes: int64(e.MaxInFlightBytes),
-		Unrouted: e.Unrouted, Settings: e.settings, At: e.at(),
+		Unrouted: e.Unrouted, Settings: e.settings, Digest: digest(e.settings), At: e.at(),
 	}
 	if s.Unrouted == "" {
 		s.Unrouted = l.written.Unrouted

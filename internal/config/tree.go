@@ -139,7 +139,10 @@ type Source struct {
 	MaxInFlightBytes int64
 	Unrouted         Unrouted
 	Settings         connector.Settings
-	At               Place
+	// Digest sums up the files that Settings name to be read, certificates say;
+	// "" where there are none. What was opened with another digest is stale.
+	Digest string
+	At     Place
 }
 
 // Route is a way from sources to destinations. Either To or Routers is set.
@@ -241,7 +244,9 @@ type Destination struct {
 	Delivery Delivery
 	Fallback []string
 	Settings connector.Settings
-	At       Place
+	// Digest sums up the files that Settings name to be read; "" for none.
+	Digest string
+	At     Place
 }
 
 // WhenOpen says what a message does at an open breaker with nowhere else to go.
