@@ -48,6 +48,7 @@ type App struct {
 	level   *slog.LevelVar
 	redact  *redactor
 	metrics *telemetry.Telemetry
+	lines   *telemetry.EventLog
 	events  event.Sink
 	tail    *adminapi.Tail
 	hub     *ingress.Hub
@@ -121,14 +122,10 @@ func (a *App) observe(c *config.Config) (*Tracing, error) {
 		Version: a.opts.Version, Revision: a.opts.Revision, Snapshot: a.snapshot, StateFolder: c.State,
 		Problem: func(err error) { a.log.Warn("metrics", "error", err) },
 	})
-	access := telemetry.AccessOff
-	if c.Log.Access == config.AccessOn {
-		access = telemetry.AccessOn
-	}
-	lines := telemetry.NewEventLog(a.log, access)
-	a.cleanup.add(func() error { lines.Close(); return nil })
+	a.lines = telemetry.NewEventLog(a.log, accessLog(c.Log.Access))
+	a.cleanup.add(func() error { a.lines.Close(); return nil })
 	a.tail = adminapi.NewTail()
-	a.events = event.Tee(a.metrics.Observe, lines.Observe, a.tail.Observe)
+	a.events = event.Tee(a.metrics.Observe, a.lines.Observe, a.tail.Observe)
 	if c.Traces.Endpoint == "" {
 		return nil, nil
 	}

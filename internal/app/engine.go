@@ -56,6 +56,7 @@ type Engine struct {
 type opened struct {
 	kind     string
 	settings connector.Settings
+	digest   string // of the files that the settings name
 	env      connector.Env
 	dest     connector.Destination
 }
@@ -114,8 +115,7 @@ func (e *Engine) hasDestination(name string) bool {
 }
 
 // Apply puts a configuration in force and returns its number. On an error
-// nothing has changed. The relay's name, its state folder and the folder of
-// its dead letters can't change while it runs.
+// nothing has changed. What unchangeable names can't change while it runs.
 func (e *Engine) Apply(c *config.Config) (generation int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -181,6 +181,10 @@ func (e *Engine) unchangeable(c *config.Config) error {
 		return fmt.Errorf("state: the folder can't change from %s to %s while it runs; restart pawl", old.State, c.State)
 	case c.DeadLetter.Path != old.DeadLetter.Path:
 		return fmt.Errorf("dead_letter: the folder can't change from %s to %s while it runs; restart pawl", old.DeadLetter.Path, c.DeadLetter.Path)
+	case c.Log.Format != old.Log.Format:
+		return fmt.Errorf("log: the format can't change from %s to %s while it runs; restart pawl", old.Log.Format, c.Log.Format)
+	case !reflect.DeepEqual(c.Traces, old.Traces):
+		return errors.New("telemetry: traces can't change while it runs; restart pawl")
 	}
 	return nil
 }
@@ -198,10 +202,10 @@ func (e *Engine) openDestination(c *config.Config, d *config.Destination) (opene
 		IdempotencyHeader: d.Delivery.IdempotencyHeader,
 		ForwardHeaders:    d.Delivery.ForwardHeaders,
 	}
-	if old, ok := e.open[d.Name]; ok && old.kind == d.Type && sameEnv(old.env, env) && reflect.DeepEqual(old.settings, d.Settings) {
+	if old, ok := e.open[d.Name]; ok && old.kind == d.Type && old.digest == d.Digest && sameEnv(old.env, env) && reflect.DeepEqual(old.settings, d.Settings) {
 		return old, nil
 	}
-	o := opened{kind: d.Type, settings: d.Settings, env: env}
+	o := opened{kind: d.Type, settings: d.Settings, digest: d.Digest, env: env}
 	env.Events, env.Log = e.opts.Events, e.opts.Log.With("destination", d.Name)
 	dest, err := kind.Open(d.Settings, env)
 	if err != nil {

@@ -83,6 +83,7 @@ func (a *App) apply(c *config.Config) (int, error) {
 	}
 	a.unmount = unmount
 	a.level.Set(c.Log.Level)
+	a.lines.SetAccess(accessLog(c.Log.Access))
 	return generation, nil
 }
 
@@ -145,6 +146,13 @@ func (w redacted) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+func accessLog(a config.Access) telemetry.AccessLog {
+	if a == config.AccessOn {
+		return telemetry.AccessOn
+	}
+	return telemetry.AccessOff
 }
 
 // logFormat picks text on a terminal and JSON elsewhere where nothing is said.

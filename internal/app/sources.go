@@ -25,6 +25,7 @@ type sources struct {
 type running struct {
 	kind     string
 	settings connector.Settings
+	digest   string // of the files that the settings name
 	source   connector.Source
 	stop     context.CancelFunc
 	done     chan struct{}
@@ -39,7 +40,7 @@ func (s *sources) prepare(c *config.Config) (map[string]*running, error) {
 	var errs []error
 	for i := range c.Sources {
 		spec := &c.Sources[i]
-		if old, ok := s.running[spec.Name]; ok && old.kind == spec.Type && reflect.DeepEqual(old.settings, spec.Settings) {
+		if old, ok := s.running[spec.Name]; ok && old.kind == spec.Type && old.digest == spec.Digest && reflect.DeepEqual(old.settings, spec.Settings) {
 			next[spec.Name] = old
 			continue
 		}
@@ -79,7 +80,7 @@ func (s *sources) open(c *config.Config, spec *config.Source) (*running, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &running{kind: spec.Type, settings: spec.Settings, source: source}, nil
+	return &running{kind: spec.Type, settings: spec.Settings, digest: spec.Digest, source: source}, nil
 }
 
 // swap starts the sources of next that do not run yet and stops those that run
