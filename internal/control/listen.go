@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -94,7 +95,7 @@ func vacant(path string) error {
 		return err
 	}
 	defer release()
-	conn, err := net.DialTimeout("unix", addr, probeTimeout)
+	conn, err := (&net.Dialer{Timeout: probeTimeout}).DialContext(context.Background(), "unix", addr)
 	switch {
 	case err == nil:
 		conn.Close()

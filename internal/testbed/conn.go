@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -44,7 +45,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 }
 
 func (c *Conn) wrap(op string, err error) error {
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}

@@ -35,7 +35,7 @@ func decode(body []byte) (any, error) {
 		}
 		err = errors.New("something follows the first value")
 	}
-	return string(body), fmt.Errorf("%w: %v", ErrNotJSON, err)
+	return string(body), fmt.Errorf("%w: %w", ErrNotJSON, err)
 }
 
 // maxDigits is the longest number: the time to calculate with one grows with
