@@ -18,7 +18,7 @@ const (
 	epochLike = 1e9
 )
 
-// RetryAfter returns how long an answer that came at now asks to wait, from 0
+// retryAfter returns how long an answer that came at now asks to wait, from 0
 // (nothing, or a time that has passed) to 30 days.
 //
 // Retry-After is read first: seconds, or a date in any form of RFC 9110
@@ -26,10 +26,6 @@ const (
 // clocks need not agree. Without one that can be read it is the reset of a rate
 // limit with nothing remaining: RateLimit-Reset (draft-ietf-httpapi-
 // ratelimit-headers up to 06), or RateLimit with reset= (07) or t= (08 on).
-func RetryAfter(h http.Header, now time.Time) time.Duration {
-	return retryAfter(h.Get, now)
-}
-
 func retryAfter(get func(name string) string, now time.Time) time.Duration {
 	if value := get("Retry-After"); value != "" {
 		if wait, ok := seconds(value); ok {

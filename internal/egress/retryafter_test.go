@@ -51,7 +51,7 @@ func TestRetryAfter(t *testing.T) {
 		{"items, none spent", http.Header{"Ratelimit": {`"burst";r=9;t=50`}}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := RetryAfter(test.h, noon); got != test.want {
+			if got := retryAfter(test.h.Get, noon); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -85,7 +85,7 @@ func FuzzRetryAfter(f *testing.F) {
 			"Retry-After": {after}, "Date": {date}, "Ratelimit-Reset": {reset},
 			"Ratelimit-Remaining": {remaining}, "Ratelimit": {limit},
 		}
-		if wait := RetryAfter(h, noon); wait < 0 || wait > maxRetryAfter {
+		if wait := retryAfter(h.Get, noon); wait < 0 || wait > maxRetryAfter {
 			t.Errorf("%v for %q", wait, h)
 		}
 	})
