@@ -122,6 +122,37 @@ func TestViolationsAreBounded(t *testing.T) {
 	}
 }
 
+// TestErrorIsAlwaysTheSame has enough names for every run to meet another order
+// of Go's maps.
+func TestErrorIsAlwaysTheSame(t *testing.T) {
+	s := mustLoad(t, `{"properties": {"f": {"additionalProperties": false}}, "additionalProperties": {"type": "object", "required": ["x"]}}`)
+	var fields, inner []string
+	for i := range 26 {
+		fields = append(fields, fmt.Sprintf(`"%c":1`, 'z'-i))
+		inner = append(inner, fmt.Sprintf(`"%c":1`, 'z'-i))
+	}
+	fields[20] = `"f":{` + strings.Join(inner, ",") + `}` // z down to a: the 21st is f
+	check := func(body string, first, last Violation) {
+		t.Helper()
+		for range 20 {
+			_, err := s.Apply(t.Context(), &message.Message{Body: []byte(body)})
+			var e *Error
+			if !errors.As(err, &e) {
+				t.Fatalf("got %v", err)
+			}
+			if diff := cmp.Diff([]Violation{first, last}, []Violation{e.Violations[0], e.Violations[len(e.Violations)-1]}); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	}
+	check(`{`+strings.Join(fields, ",")+`}`, Violation{"/a", "got number, want object"}, Violation{"/t", "got number, want object"})
+	names := "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 'p', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z'"
+	inside := Violation{"/f", "additional properties " + names + " not allowed"}
+	check(`{`+fields[20]+`}`, inside, inside)
+	far := Violation{"/a", "the number's exponent is past 1000"}
+	check(strings.ReplaceAll(`{`+strings.Join(fields, ",")+`}`, ":1", ":1e9999"), far, far)
+}
+
 func TestReferences(t *testing.T) {
 	s, err := load(t, map[string]string{
 		"main.json":        `{"properties": {"a": {"$ref": "defs/a.json"}, "b": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "null"}}}`,

@@ -1,10 +1,12 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +37,8 @@ type Violation struct {
 type Error struct {
 	// File is the schema's file as it was given to Load.
 	File string
-	// Violations are the first MaxViolations; Total counts all.
+	// Violations are the first MaxViolations by Pointer, then Message, so that
+	// the same body always makes the same error. Total counts all.
 	Violations []Violation
 	Total      int
 }
@@ -70,8 +73,9 @@ func (s *Schema) Apply(_ context.Context, m *message.Message) (*message.Message,
 	case err != nil:
 		return nil, err
 	}
-	if at, ok := outOfRange(v, nil); ok {
-		return nil, s.refuse([]Violation{{Pointer: at, Message: fmt.Sprintf("the number's exponent is past %d", maxExponent)}}, 1)
+	if at := outOfRange(v, nil, nil); len(at) > 0 {
+		slices.Sort(at)
+		return nil, s.refuse([]Violation{{Pointer: at[0], Message: fmt.Sprintf("the number's exponent is past %d", maxExponent)}}, 1)
 	}
 	return m, s.check(v)
 }
@@ -108,9 +112,22 @@ func (e *Error) collect(v *jsonschema.ValidationError) {
 		return
 	}
 	e.Total++
-	if len(e.Violations) < MaxViolations {
-		e.Violations = append(e.Violations, Violation{Pointer: bounded(pointer(v.InstanceLocation)), Message: bounded(text(v))})
+	e.add(Violation{Pointer: bounded(pointer(v.InstanceLocation)), Message: bounded(text(v))})
+}
+
+// add keeps v if it is among the first MaxViolations. The library goes through
+// objects in random order.
+func (e *Error) add(v Violation) {
+	at, _ := slices.BinarySearchFunc(e.Violations, v, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Message, b.Message))
+	})
+	if at == MaxViolations {
+		return
 	}
+	if len(e.Violations) == MaxViolations {
+		e.Violations = e.Violations[:MaxViolations-1]
+	}
+	e.Violations = slices.Insert(e.Violations, at, v)
 }
 
 // text is what is wrong at a leaf. The library shows the value where a format
@@ -121,6 +138,8 @@ func text(v *jsonschema.ValidationError) string {
 		return "it is no valid " + k.Want
 	case *kind.Pattern:
 		return "it does not match the pattern " + strconv.Quote(k.Want)
+	case *kind.AdditionalProperties:
+		slices.Sort(k.Properties)
 	}
 	leaf := &jsonschema.ValidationError{SchemaURL: v.SchemaURL, ErrorKind: v.ErrorKind}
 	return strings.TrimPrefix(leaf.Error(), "at '': ")
@@ -151,28 +170,25 @@ func pointer(path []string) string {
 // ends at 308.
 const maxExponent = 1000
 
-// outOfRange finds a number whose exponent is too large.
-func outOfRange(v any, path []string) (string, bool) {
+// outOfRange adds the pointers of numbers whose exponent is too large to found,
+// in no order.
+func outOfRange(v any, path, found []string) []string {
 	switch v := v.(type) {
 	case json.Number:
 		if i := strings.IndexAny(string(v), "eE"); i >= 0 {
 			n, err := strconv.Atoi(string(v[i+1:]))
 			if err != nil || n > maxExponent || n < -maxExponent {
-				return bounded(pointer(path)), true
+				return append(found, bounded(pointer(path)))
 			}
 		}
 	case []any:
 		for i, x := range v {
-			if at, ok := outOfRange(x, append(path, strconv.Itoa(i))); ok {
-				return at, true
-			}
+			found = outOfRange(x, append(path, strconv.Itoa(i)), found)
 		}
 	case map[string]any:
 		for name, x := range v {
-			if at, ok := outOfRange(x, append(path, name)); ok {
-				return at, true
-			}
+			found = outOfRange(x, append(path, name), found)
 		}
 	}
-	return "", false
+	return found
 }
