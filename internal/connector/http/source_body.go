@@ -30,7 +30,11 @@ const (
 )
 
 func errTooLarge(limit int) error {
-	return refuse(problem.TooLarge, "the body is larger than the %v that this source takes", setting.Size(limit))
+	size := setting.Size(limit).String()
+	if unit := size[len(size)-1]; unit >= '0' && unit <= '9' {
+		size += " bytes"
+	}
+	return refuse(problem.TooLarge, "the body is larger than the %s that this source takes", size)
 }
 
 // readBudget bounds the memory for bodies that are still arriving, beyond the
@@ -141,15 +145,17 @@ func gunzip(packed []byte, limit int) ([]byte, error) {
 
 var errNotGzip = refusal{problem.BadRequest, "the body is not the gzip that its content encoding says"}
 
+// isJSON says whether a body that says it is a form is a JSON object or array
+// as it stands: curl -d sends JSON as a form unless told otherwise, and no form
+// looks like that, since its braces and quotes are escaped.
+func isJSON(body []byte) bool {
+	k := jsontext.Value(body).Kind()
+	return (k == '{' || k == '[') && jsontext.Value(body).IsValid()
+}
+
 // formToJSON makes a JSON object of a urlencoded form: a text for each field,
-// or an array of texts where the field repeats. A body that is a JSON object or
-// array as it stands stays as it is: curl -d sends JSON as a form unless told
-// otherwise, and no form looks like that, since its braces and quotes are
-// escaped.
+// or an array of texts where the field repeats.
 func formToJSON(body []byte, limit int) ([]byte, error) {
-	if k := jsontext.Value(body).Kind(); (k == '{' || k == '[') && jsontext.Value(body).IsValid() {
-		return body, nil
-	}
 	fields, err := url.ParseQuery(string(body))
 	if err != nil {
 		return nil, refuse(problem.BadRequest, "the form can't be read; write it like a=1&b=2, other characters escaped with %%")

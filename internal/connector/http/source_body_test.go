@@ -3,13 +3,18 @@ package http
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json/v2"
 	"io"
 	"net"
+	nethttp "net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/ingress"
 	"github.com/pawlhq/pawl/internal/testbed"
 )
@@ -119,17 +124,78 @@ func TestForms(t *testing.T) {
 
 // curl -d '{"a":1}' says that it sends a form.
 func TestJSONSentAsAForm(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"a":"b&c=d"}`: `{"a":"b&c=d"}`,
-		` [1,2]`:        ` [1,2]`,
-		`{"a":1`:        `{"{\"a\":1":""}`,
-		`7`:             `{"7":""}`,
-	} {
-		got, err := formToJSON([]byte(body), 1000)
-		if err != nil || string(got) != want {
-			t.Errorf("%s became %s, %v; want %s", body, got, err, want)
+	withSource(t, nil, func(r *rig) {
+		for _, c := range []struct {
+			body, want string
+			form       bool
+		}{
+			{`{"a":"b&c=d"}`, `{"a":"b&c=d"}`, false},
+			{` [1,2]`, ` [1,2]`, false},
+			{`{"a":1`, `{"{\"a\":1":""}`, true},
+			{`7`, `{"7":""}`, true},
+		} {
+			r.post(c.body, "Content-Type", "application/x-www-form-urlencoded")
+			m := r.relay.last(t).Message
+			if form := strings.Contains(string(m.Attributes["http"]), `"form":true`); string(m.Body) != c.want || form != c.form || m.ContentType != "application/json" {
+				t.Errorf("%s became %s (%s), a form: %v; want %s, %v", c.body, m.Body, m.ContentType, form, c.want, c.form)
+			}
+		}
+	})
+}
+
+func TestTooLargeSaysHowMuchIsTaken(t *testing.T) {
+	for limit, want := range map[int]string{100: "the 100 bytes that", 64 << 10: "the 64KiB that"} {
+		if err := errTooLarge(limit); !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
 		}
 	}
+}
+
+func encoded(t *testing.T, m *message.Message) string {
+	t.Helper()
+	text, err := message.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestFromRequestIsWhatTheSourceMakes holds the messages of commands against
+// those of a source.
+func TestFromRequestIsWhatTheSourceMakes(t *testing.T) {
+	withSource(t, func(s *SourceSettings) { s.Methods = []string{"PUT"} }, func(r *rig) {
+		for _, c := range []struct{ contentType, body string }{
+			{"application/json", `{"a":1}`},
+			{"application/x-www-form-urlencoded", "a=1"},
+			{"application/x-www-form-urlencoded", `{"a":1}`},
+		} {
+			header := []string{"Content-Type", c.contentType, "X-Kind", "a", "X-Kind", "b", "Idempotency-Key", "k", "Cookie", "secret", "User-Agent", "test"}
+			r.send("PUT", "/in?x=1&x=2", c.body, header...)
+			want := r.relay.last(t).Message
+			q, err := nethttp.NewRequest("PUT", "http://x/in?x=1&x=2", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; i < len(header); i += 2 {
+				q.Header.Add(header[i], header[i+1])
+			}
+			var about struct {
+				Remote string `json:"remote"`
+			}
+			if err := json.Unmarshal(want.Attributes["http"], &about); err != nil {
+				t.Fatal(err)
+			}
+			q.RemoteAddr = about.Remote
+			got, err := FromRequest(q, []byte(c.body), 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Source, got.Time = want.Source, want.Time
+			if diff := cmp.Diff(encoded(t, want), encoded(t, got)); diff != "" {
+				t.Errorf("%s %s (-source +FromRequest):\n%s", c.contentType, c.body, diff)
+			}
+		}
+	})
 }
 
 func TestBodiesThatArriveAreBoundedTogether(t *testing.T) {

@@ -74,7 +74,9 @@ func (x *exchange) expire() {
 }
 
 func (x *exchange) writeLate() {
-	detail := "the message is taken and not settled yet; it need not be sent again, it will be delivered or kept as a dead letter"
+	// Without a key nothing can be promised but the try: until it is settled
+	// the message is in memory alone.
+	detail := "the message is taken and not settled yet, and has no key: sent again it would be a second message; send an idempotency key to be able to ask"
 	if x.keyed {
 		detail = "the message is taken and not settled yet; send it again with the same key to learn its outcome"
 	}

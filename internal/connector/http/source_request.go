@@ -65,28 +65,52 @@ func (s *Source) take(r *nethttp.Request) (incoming, error) {
 	if err != nil {
 		return incoming{}, err
 	}
-	about, err := aboutRequest(r, form)
+	m, err := compose(r, form, body, s.maxBody)
 	if err != nil {
 		return incoming{}, err
 	}
+	m.ID, m.Source, m.Time, m.Headers = id, s.name, now, keptHeaders(r.Header, s.drop)
+	return incoming{delivery: connector.Delivery{Message: m, Caller: callerOf(who, r), Keyed: keyed}}, nil
+}
+
+// FromRequest makes the message that a source of type http without
+// authentication would make of a request with this body, for commands that show
+// what would become of one. r.Body is not read; max bounds what the message's
+// body may become. An error says what the source would refuse.
+func FromRequest(r *nethttp.Request, body []byte, max int) (*message.Message, error) {
+	form, err := formOf(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	m, err := compose(r, form, body, max)
+	if err != nil {
+		return nil, err
+	}
+	m.Time, m.Headers = time.Now().UTC(), keptHeaders(r.Header, nil)
+	m.ID, _, err = newIDRule(&SourceSettings{}).of(r.Header, body)
+	return m, err
+}
+
+// compose makes what a message has of a request's body and of what stands
+// beside its headers.
+func compose(r *nethttp.Request, form form, body []byte, max int) (*message.Message, error) {
 	contentType := utf8Value(r.Header.Get("Content-Type"))
 	if form == isForm {
-		if body, err = formToJSON(body, s.maxBody); err != nil {
-			return incoming{}, err
-		}
 		contentType = "application/json"
+		if isJSON(body) {
+			form = noForm
+		}
 	}
-	return incoming{delivery: connector.Delivery{
-		Message: &message.Message{
-			ID: id, Source: s.name, Time: now,
-			Headers:     s.keptHeaders(r.Header),
-			ContentType: contentType,
-			Body:        body,
-			Attributes:  map[string]jsontext.Value{"http": about},
-		},
-		Caller: callerOf(who, r),
-		Keyed:  keyed,
-	}}, nil
+	about, err := aboutRequest(r, form)
+	if err != nil {
+		return nil, err
+	}
+	if form == isForm {
+		if body, err = formToJSON(body, max); err != nil {
+			return nil, err
+		}
+	}
+	return &message.Message{ContentType: contentType, Body: body, Attributes: map[string]jsontext.Value{"http": about}}, nil
 }
 
 // callerOf names the sender: by its credential, or else by its certificate
@@ -177,13 +201,14 @@ var neverKept = map[string]bool{
 	"Authorization": true, "Cookie": true, "Content-Type": true, "Content-Encoding": true,
 }
 
-// keptHeaders returns the sender's headers, names in lower case. Values that
-// are not UTF-8 are taken for ISO-8859-1, which is what HTTP once said they are.
-func (s *Source) keptHeaders(h nethttp.Header) map[string][]string {
+// keptHeaders returns the sender's headers but for those in drop, names in
+// lower case. Values that are not UTF-8 are taken for ISO-8859-1, which is what
+// HTTP once said they are.
+func keptHeaders(h nethttp.Header, drop map[string]bool) map[string][]string {
 	named := connectionOptions(h["Connection"])
 	kept := make(map[string][]string, len(h))
 	for name, values := range h {
-		if neverKept[name] || s.drop[name] || named[name] || connector.IsConnectionField(name) {
+		if neverKept[name] || drop[name] || named[name] || connector.IsConnectionField(name) {
 			continue
 		}
 		for i, v := range values {
