@@ -20,6 +20,14 @@ type Settings interface {
 	Check() []Problem
 }
 
+// Located is implemented by the settings of kinds that lead to a place which
+// people know by its address.
+type Located interface {
+	// Where is that place in a few words, such as https://api.example.com or a
+	// file's path: no user, no path or query of a URL, nothing secret.
+	Where() string
+}
+
 // Problem is one thing that is wrong with a kind's settings.
 type Problem struct {
 	// Field is the yaml path inside the settings, dots between: "auth.secret".

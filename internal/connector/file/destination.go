@@ -30,6 +30,9 @@ type Settings struct {
 	Mode   string               `yaml:"mode" doc:"the file's mode when it is made, in octal"`
 }
 
+// Where implements connector.Located: the file's path.
+func (s *Settings) Where() string { return s.Path }
+
 // Check returns every problem of the settings.
 func (s *Settings) Check() []connector.Problem {
 	var ps []connector.Problem

@@ -65,6 +65,15 @@ func newDestinationSettings(secure bool) *DestinationSettings {
 	}
 }
 
+// Where implements connector.Located: the scheme and the host.
+func (s *DestinationSettings) Where() string {
+	u, err := parseURL(s.URL)
+	if err != nil {
+		return ""
+	}
+	return u.origin.Scheme + "://" + u.origin.Host
+}
+
 // maxConnectTimeout: what is not there within a minute has no listener.
 const maxConnectTimeout = time.Minute
 

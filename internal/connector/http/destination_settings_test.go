@@ -100,3 +100,15 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestWhereTellsTheHostAlone(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://user:s3cr3t@api.example.com:8443/s3cr3t?token=s3cr3t": "https://api.example.com:8443",
+		"http://h/{{.id}}": "http://h",
+		"nonsense":         "",
+	} {
+		if got := (&DestinationSettings{URL: url}).Where(); got != want {
+			t.Errorf("%s is at %q, not %q", url, got, want)
+		}
+	}
+}

@@ -57,7 +57,7 @@ type Router struct {
 
 type rule struct {
 	when Condition // nil is always
-	text string
+	name string    // for reasons: its number from 1 and its text
 	to   []string
 }
 
@@ -81,12 +81,13 @@ func New(rules []Rule, match Match, compile func(when string) (Condition, error)
 		return nil, fmt.Errorf("rules: there are %d rules; %d are the most", len(rules), MaxRules)
 	}
 	for i, in := range rules {
-		out := rule{text: strings.TrimSpace(in.When), to: slices.Clone(in.To)}
+		text := strings.TrimSpace(in.When)
+		out := rule{name: nameOf(i+1, text), to: slices.Clone(in.To)}
 		if len(in.To) == 0 {
 			wrong = append(wrong, fmt.Sprintf("rules: rule %d: to is empty; name at least one destination", i+1))
 		}
-		if out.text != "" {
-			c, err := compile(out.text)
+		if text != "" {
+			c, err := compile(text)
 			if err != nil {
 				wrong = append(wrong, fmt.Sprintf("rules: rule %d: when: %v", i+1, err))
 			}
@@ -120,14 +121,30 @@ func (r *Router) Route(ctx context.Context, m *message.Message) (router.Decision
 			continue
 		}
 		if r.match == MatchFirst {
-			return router.Decision{Targets: rule.to, By: Type, Reason: fmt.Sprintf("rule %d", i+1)}, nil
+			return router.Decision{Targets: rule.to, By: Type, Reason: "rule " + rule.name}, nil
 		}
 		d.Targets = append(d.Targets, rule.to...)
-		matched = append(matched, fmt.Sprint(i+1))
+		matched = append(matched, rule.name)
 	}
 	if len(matched) == 0 {
 		return router.Decision{By: Type, Reason: "no rule matches"}, nil
 	}
 	d.By, d.Reason = Type, "rules "+strings.Join(matched, ", ")
 	return d, nil
+}
+
+// maxName bounds a rule's text in a reason, in characters: enough to know it
+// by.
+const maxName = 80
+
+// nameOf is a rule's number and text, on one line.
+func nameOf(number int, text string) string {
+	if text == "" {
+		return fmt.Sprintf("%d (always)", number)
+	}
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > maxName {
+		runes = append(runes[:maxName-1], '…')
+	}
+	return fmt.Sprintf("%d (%s)", number, string(runes))
 }

@@ -38,12 +38,12 @@ func TestRoute(t *testing.T) {
 		want  router.Decision
 		err   string
 	}{
-		{"", `{"n":1}`, router.Decision{Targets: []string{"one"}, By: "rules", Reason: "rule 1"}, ""},
-		{MatchFirst, `{"n":2}`, router.Decision{Targets: []string{"small", "log"}, By: "rules", Reason: "rule 2"}, ""},
-		{MatchFirst, `{"n":5,"s":"ab"}`, router.Decision{Targets: []string{"a"}, By: "rules", Reason: "rule 3"}, ""},
-		{MatchFirst, `{"n":5,"s":"b"}`, router.Decision{Targets: []string{"rest"}, By: "rules", Reason: "rule 4"}, ""},
+		{"", `{"n":1}`, router.Decision{Targets: []string{"one"}, By: "rules", Reason: "rule 1 (.n == 1)"}, ""},
+		{MatchFirst, `{"n":2}`, router.Decision{Targets: []string{"small", "log"}, By: "rules", Reason: "rule 2 (.n < 3)"}, ""},
+		{MatchFirst, `{"n":5,"s":"ab"}`, router.Decision{Targets: []string{"a"}, By: "rules", Reason: `rule 3 (.s | test("^a"))`}, ""},
+		{MatchFirst, `{"n":5,"s":"b"}`, router.Decision{Targets: []string{"rest"}, By: "rules", Reason: "rule 4 (always)"}, ""},
 		{MatchFirst, `{"n":5}`, router.Decision{}, "rule 3: jq: "},
-		{MatchAll, `{"n":1,"s":"ab"}`, router.Decision{Targets: []string{"one", "small", "log", "a", "rest"}, By: "rules", Reason: "rules 1, 2, 3, 4"}, ""},
+		{MatchAll, `{"n":1,"s":"ab"}`, router.Decision{Targets: []string{"one", "small", "log", "a", "rest"}, By: "rules", Reason: `rules 1 (.n == 1), 2 (.n < 3), 3 (.s | test("^a")), 4 (always)`}, ""},
 		{MatchAll, `{"n":1}`, router.Decision{}, "rule 3: jq: "},
 	} {
 		r, err := New(rules, tt.match, compile)
@@ -105,5 +105,12 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 	}
 	if _, err := New(make([]Rule, MaxRules+1), "", compile); err == nil || !strings.Contains(err.Error(), fmt.Sprint(MaxRules)) {
 		t.Errorf("too many rules: %v", err)
+	}
+}
+
+func TestReasonsAreOneShortLine(t *testing.T) {
+	got := nameOf(7, ".a\n  == "+strings.Repeat("é", 200))
+	if want := "7 (.a == " + strings.Repeat("é", maxName-7) + "…)"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
