@@ -56,8 +56,9 @@ type App struct {
 	sources sources
 	levers  *adminapi.Levers
 
-	reload  sync.Mutex // one at a time; held by a stop until its end
-	stopped bool       // guarded by reload
+	reload  sync.Mutex    // one at a time; held by a stop until its end
+	stopped bool          // guarded by reload
+	begun   chan struct{} // closed by Run once the sources of New run
 	started time.Time
 	unmount []func()
 }
@@ -70,7 +71,7 @@ func New(o Options) (_ *App, err error) {
 	if report.Errors() > 0 {
 		return nil, &ConfigError{report}
 	}
-	a := &App{opts: o, started: time.Now(), redact: &redactor{}, level: new(slog.LevelVar)}
+	a := &App{opts: o, started: time.Now(), redact: &redactor{}, level: new(slog.LevelVar), begun: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.cleanup.run())
@@ -193,6 +194,7 @@ func (a *App) Run(ctx context.Context) error {
 	if err := a.sources.swap(next); err != nil {
 		return errors.Join(err, a.cleanup.run())
 	}
+	close(a.begun)
 	a.log.Info("pawl is ready", "relay", a.engine.Config().Relay, "version", a.opts.Version,
 		"sources", len(next), "destinations", len(a.engine.Config().Destinations), "took", time.Since(a.started))
 	<-ctx.Done()

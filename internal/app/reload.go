@@ -20,8 +20,13 @@ import (
 // Reload loads the configuration anew and swaps it in: messages in flight keep
 // the one they began with. It returns the configuration's number. An error says
 // everything that is wrong, and then nothing has changed. One reload runs at a
-// time.
+// time, and none before Run has begun.
 func (a *App) Reload(ctx context.Context) (generation int, err error) {
+	select {
+	case <-a.begun:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	a.reload.Lock()
 	defer a.reload.Unlock()
 	if ctx.Err() != nil {

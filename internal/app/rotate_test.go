@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestRenewedFiles catches a reload that goes on with the certificates of
@@ -64,7 +66,6 @@ func TestLogOfAReload(t *testing.T) {
 	ep := newEndpoint(t)
 	w.write(w.conf(ep.URL, ""))
 	a := w.start()
-	eventually(t, "it is ready", func() bool { return strings.Contains(w.logged(), "pawl is ready") })
 	for _, log := range []string{"log: { access: true }", "log: { access: false }"} {
 		w.write(w.conf(ep.URL, "") + log)
 		if _, err := a.Reload(t.Context()); err != nil {
@@ -84,4 +85,31 @@ func TestLogOfAReload(t *testing.T) {
 	if n := strings.Count(w.logged(), "\"settled\""); n != 1 {
 		t.Errorf("%d lines of settled messages, want that of the one while the access log was on:\n%s", n, w.logged())
 	}
+}
+
+// TestReloadBeforeRun catches a signal in the first moment of a start: a source
+// that is run twice, or stopped before it ran.
+func TestReloadBeforeRun(t *testing.T) {
+	w := newWorld(t)
+	ep := newEndpoint(t)
+	w.write(w.conf(ep.URL, ""))
+	app, err := New(w.options())
+	must(t, err)
+	w.write(strings.Replace(w.conf(ep.URL, ""), `"127.0.0.1:1" }`, `"127.0.0.1:1", max_body: 2MiB }`, 1))
+	reloaded := make(chan error, 1)
+	go func() { _, err := app.Reload(t.Context()); reloaded <- err }()
+	select {
+	case err := <-reloaded:
+		t.Errorf("a reload before Run: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- app.Run(ctx) }()
+	must(t, <-reloaded)
+	if code, body := w.send("127.0.0.1:1", "a"); code != http.StatusOK {
+		t.Errorf("after the reload: %d %s", code, body)
+	}
+	stop()
+	must(t, <-ended)
 }
