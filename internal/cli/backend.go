@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/adminapi"
@@ -89,7 +90,9 @@ func (r *remote) list(ctx context.Context, c adminapi.Choice, fn func(adminapi.L
 }
 
 func (r *remote) get(ctx context.Context, id string) (all []adminapi.Letter, err error) {
-	err = r.client.Do(ctx, http.MethodGet, "/v3/dead-letters/"+url.PathEscape(id), nil, &all)
+	// Dots too: .. is an id here, and a step up to a server.
+	name := strings.ReplaceAll(url.PathEscape(id), ".", "%2E")
+	err = r.client.Do(ctx, http.MethodGet, "/v3/dead-letters/"+name, nil, &all)
 	return all, err
 }
 

@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"time"
-
-	"github.com/pawlhq/pawl/internal/core/message"
-	"github.com/pawlhq/pawl/internal/deadletter"
 )
 
 // maxData bounds what --data reads, in bytes: sixteen times what a source
@@ -41,21 +36,6 @@ func (sh *shell) data(arg string) ([]byte, error) {
 		return nil, usagef("--data: longer than %d bytes", maxData)
 	}
 	return body, nil
-}
-
-// message makes a message of a body, as a source would.
-func newMessage(source, id string, body []byte) (*message.Message, error) {
-	if id == "" {
-		id = deadletter.NewID(time.Now())
-	}
-	if err := message.CheckID(id); err != nil {
-		return nil, usagef("--id: %w", err)
-	}
-	m := &message.Message{ID: id, Source: source, Time: time.Now().UTC(), ContentType: "text/plain; charset=utf-8", Body: body}
-	if jsontext.Value(body).IsValid() {
-		m.ContentType = "application/json"
-	}
-	return m, nil
 }
 
 // printJSON prints one result on a line of its own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,8 +14,9 @@ import (
 )
 
 func sendCommand(sh *shell) *cobra.Command {
-	var to, data, id string
+	var to string
 	var keep bool
+	s := &sample{method: http.MethodPost, target: "/"}
 	c := &cobra.Command{
 		Use:   "send --to NAME --data DATA",
 		Short: "Send one message over a destination's whole path",
@@ -24,27 +26,22 @@ letter is kept only with --dead-letter.`,
 		Example: `  pawl send --to ledger --data '{"id":7}'
   pawl send --to ledger --data @order.json --id order-7 --dead-letter`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return sh.send(c.Context(), to, data, id, keep) },
+		RunE: func(c *cobra.Command, _ []string) error { return sh.send(c.Context(), to, s, keep) },
 	}
+	s.flags(c)
 	f := c.Flags()
 	f.StringVar(&to, "to", "", "the destination's `NAME`")
-	f.StringVar(&data, "data", "", "the body: `DATA` itself, @file, or - for standard input")
-	f.StringVar(&id, "id", "", "the message's `ID`, its idempotency key (default: a new one)")
 	f.BoolVar(&keep, "dead-letter", false, "keep a dead letter where it is not delivered")
-	_ = c.MarkFlagRequired("to")   // fails only for a flag that is not there
-	_ = c.MarkFlagRequired("data") // likewise
+	_ = c.MarkFlagRequired("to") // fails only for a flag that is not there
 	return c
 }
 
-func (sh *shell) send(ctx context.Context, to, data, id string, keep bool) (err error) {
-	body, err := sh.data(data)
+func (sh *shell) send(ctx context.Context, to string, s *sample, keep bool) (err error) {
+	m, err := s.message(sh)
 	if err != nil {
 		return err
 	}
-	m, err := newMessage("send", id, body)
-	if err != nil {
-		return err
-	}
+	m.Source = "send"
 	envelope, err := message.Encode(m)
 	if err != nil {
 		return usagef("--data: %w", err)

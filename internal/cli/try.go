@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,8 @@ import (
 )
 
 func tryCommand(sh *shell) *cobra.Command {
-	var data, source, id string
+	var source string
+	s := &sample{}
 	c := &cobra.Command{
 		Use:   "try --data DATA",
 		Short: "Show where a message would go",
@@ -20,24 +22,25 @@ body after each step, and the destinations with the path behind them. Nothing is
 sent. Exit code 1 where no route takes it, or one would make a dead letter of it.`,
 		Example: `  pawl try --data '{"type":"order.created"}'
   pawl try --data @order.json --source web
+  pawl try --data @push.json --header 'X-GitHub-Event: push' --path '/hooks?team=a'
   curl -s http://127.0.0.1:9/sample | pawl try --data -`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return sh.try(c.Context(), data, source, id) },
+		RunE: func(c *cobra.Command, _ []string) error { return sh.try(c.Context(), s, source) },
 	}
+	s.flags(c)
 	f := c.Flags()
-	f.StringVar(&data, "data", "", "the body: `DATA` itself, @file, or - for standard input")
 	f.StringVar(&source, "source", "", "`NAME` of the source it comes in by (default: each)")
-	f.StringVar(&id, "id", "", "the message's `ID` (default: a new one)")
-	_ = c.MarkFlagRequired("data") // fails only for a flag that is not there
+	f.StringVar(&s.method, "method", http.MethodPost, "`METHOD` of the request it comes in by")
+	f.StringVar(&s.target, "path", "/", "`PATH` and query of that request")
 	return c
 }
 
-func (sh *shell) try(ctx context.Context, data, source, id string) error {
+func (sh *shell) try(ctx context.Context, s *sample, source string) error {
 	c, err := sh.load()
 	if err != nil {
 		return err
 	}
-	body, err := sh.data(data)
+	m, err := s.message(sh)
 	if err != nil {
 		return err
 	}
@@ -53,10 +56,7 @@ func (sh *shell) try(ctx context.Context, data, source, id string) error {
 	trials := make([]app.Trial, 0, len(names))
 	good := false
 	for _, name := range names {
-		m, err := newMessage(name, id, body)
-		if err != nil {
-			return err
-		}
+		m.Source = name
 		t, err := app.Try(ctx, c, m)
 		if err != nil {
 			return err
@@ -131,6 +131,7 @@ func routeText(b *strings.Builder, r app.RouteTrial) {
 			how = " (best effort)"
 		}
 		fmt.Fprintf(b, "      -> %s%s, then %s\n", to.Destination, how, then(to.Path))
+		b.WriteString(strings.TrimRight(fmt.Sprintf("        %-8s %s", to.Type, printable(to.Where)), " ") + "\n")
 		if len(to.Body) > 0 {
 			fmt.Fprintf(b, "        body     %s\n", to.Body)
 		}

@@ -103,6 +103,18 @@ func TestOddInput(t *testing.T) {
 		}
 		s.must(0, "dlq", "inspect", key)
 	}
+	// An id is what the caller says, also where it looks like a path.
+	for _, key := range []string{"..", ".", "a//b", "a/../b?c#d%00", "ключ", `"\`, "a b"} {
+		if a := send(s.url(), key); a.code == http.StatusBadRequest {
+			t.Logf("the id %q is refused: %s", key, a.detail)
+			continue
+		}
+		if out := s.must(0, "dlq", "inspect", "--json", "--", key); len(out) == 0 || decode[struct {
+			ID string `json:"id"`
+		}](t, out).ID != key {
+			t.Errorf("the id %q: %s", key, out)
+		}
+	}
 	ep.answers(nil)
 	if a := send(s.url(), "last"); a.status != "delivered" {
 		t.Errorf("afterwards: %+v", a)

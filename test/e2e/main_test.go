@@ -59,7 +59,11 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(folder)
 	binary = filepath.Join(folder, "pawl")
-	build := exec.Command("go", "build", "-o", binary, "github.com/pawlhq/pawl/cmd/pawl")
+	args := []string{"build", "-o", binary}
+	if os.Getenv("PAWL_E2E_RACE") == "1" { // pawl itself under the race detector
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "github.com/pawlhq/pawl/cmd/pawl")...)
 	if text, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, text)
 		return 1
