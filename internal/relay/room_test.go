@@ -222,3 +222,43 @@ func TestOnceBegunAMessageIsSettled(t *testing.T) {
 		}
 	})
 }
+
+// A sender that was told its message goes on (a 504 while routing took its time)
+// must not find it refused for a full lane: it waits for a place, and a stop
+// makes a dead letter of it.
+func TestWhatWasTakenIsNotRefusedAnyMore(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		inBubble(t, func(r *rig) {
+			a := slow(4 * time.Second)
+			r.configure(setup{specs: []deliver.Spec{spec("a", a, places(1))}, routes: func(to func(string) Target) []*Route {
+				return []*Route{{Name: "slow", Choose: func(_ context.Context, m *message.Message) ([]Target, error) {
+					if m.ID == "m2" {
+						time.Sleep(time.Second)
+					}
+					return []Target{to("a")}, nil
+				}}}
+			}})
+			first := r.goOn()
+			d := r.next("web")
+			d.Nackable = func() bool { return r.at() < time.Second }
+			told := r.start(r.Context(), d)
+			if s := r.send(); s.Status != event.SettledRefused {
+				t.Errorf("a message that nobody was told of: %+v", s)
+			}
+			time.Sleep(2 * time.Second)
+			pending(told)
+			want := event.SettledDelivered
+			if stops {
+				want = event.SettledDeadLettered
+				_, _ = r.stop(time.Second)
+			}
+			if s := <-told; s.Status != want {
+				t.Errorf("ended %+v, want %s", s, want)
+			}
+			<-first
+			if letters := r.shelf.all(); stops && (len(letters) != 1 || letters[0].Destination != "a" || letters[0].Hops[0].Reason != message.HopCancelled) {
+				t.Errorf("letters %+v", letters)
+			}
+		})
+	}
+}

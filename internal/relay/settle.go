@@ -45,7 +45,13 @@ func (in *intake) settleTraced(ctx, work context.Context, d connector.Delivery, 
 		return nacked(d.Message.ID, retryWhenStopped, errStopping) // the stop may be what failed
 	}
 	if s, ok := p.admit(ctx, spec.Push, d.Message.ID); !ok {
-		return s
+		if nackable(d) {
+			return s
+		}
+		// Routing took so long that the sender was told it goes on: so it waits.
+		if _, ok := p.admit(work, Pause, d.Message.ID); !ok {
+			return r.conclude(d, &p, p.cancelled())
+		}
 	}
 	r.bestEffort(work, g, p.legs, time.Time{})
 	results := r.deliver(work, p.legs, time.Time{})
@@ -131,6 +137,17 @@ func (r *Relay) deliver(ctx context.Context, legs []leg, since time.Time) []deli
 		results[first] = legs[first].deliver(ctx, since)
 	}
 	others.Wait()
+	return results
+}
+
+// cancelled returns the results of legs that a stop kept from their lanes.
+func (p *plan) cancelled() []deliver.Result {
+	results := make([]deliver.Result, len(p.legs))
+	for i := range results {
+		results[i] = deliver.Result{Status: deliver.Cancelled, Hops: []message.Hop{{
+			Destination: p.legs[i].target.To.Name(), Reason: message.HopCancelled, At: time.Now(), Error: errStopping.Error(),
+		}}}
+	}
 	return results
 }
 
