@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/explain"
@@ -57,6 +58,8 @@ type StepTrial struct {
 // TargetTrial is a destination that the message would be sent to.
 type TargetTrial struct {
 	Destination string   `json:"destination"`
+	Type        string   `json:"type"`
+	Where       string   `json:"where,omitzero"` // the host or the file; nothing secret
 	Required    bool     `json:"required"`
 	Path        []string `json:"path"` // where it goes when that fails
 	// Body is what the destination gets where its own transforms change it.
@@ -174,6 +177,10 @@ func tryTarget(ctx context.Context, c *config.Config, target config.Target, m *m
 	d, ok := c.Destination(target.Destination)
 	if !ok {
 		return t, errors.New("the destination is not there")
+	}
+	t.Type = d.Type
+	if l, ok := d.Settings.(connector.Located); ok {
+		t.Where = c.Secrets.Redact(l.Where())
 	}
 	chain, err := steps(d.Delivery.Transforms)
 	if err != nil {
