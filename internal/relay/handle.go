@@ -29,6 +29,7 @@ var (
 	errGone     = errors.New("the source is not configured any more")
 	errPaused   = errors.New("the source is paused")
 	errFull     = errors.New("no room: max_in_flight or max_in_flight_bytes of the source is reached")
+	errCrowded  = errors.New("too many repeats of this message wait for its outcome already")
 	errConflict = errors.New("this key was used for another body; use a new key for a new message")
 )
 
@@ -119,15 +120,16 @@ func (in *intake) join(ctx context.Context, d connector.Delivery) settled {
 		ticket, found := in.relay.opts.Memory.Begin(key, d.Message.Body)
 		switch found {
 		case settle.First:
-			s := in.admitFirst(ctx, d, ticket)
-			return s
+			return in.admitFirst(ctx, d, ticket)
 		case settle.InFlight:
 			if o, ok := ticket.Wait(ctx); ok {
 				return joined(o)
 			}
 			if ctx.Err() != nil {
-				return nacked(d.Message.ID, retryWhenFull, ctx.Err())
+				return refused(d.Message.ID, retryWhenFull, ctx.Err()) // its own sender is gone; the message goes on
 			}
+		case settle.Crowded:
+			return refused(d.Message.ID, retryWhenFull, errCrowded)
 		case settle.Settled:
 			return joined(ticket.Outcome())
 		case settle.Conflict:

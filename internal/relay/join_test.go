@@ -13,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/deliver"
+	"github.com/pawlhq/pawl/internal/settle"
 )
 
 func repeat(id, body, caller string) connector.Delivery {
@@ -96,6 +97,26 @@ func TestIdsThatPawlMadeAreNotJoined(t *testing.T) {
 		r.handle(r.Context(), d)
 		if got, _ := a.counts(); got != 2 {
 			t.Errorf("%d arrived, want 2", got)
+		}
+	})
+}
+
+// A sender that repeats without end while its message hangs is pushed back:
+// what waits to join is bounded too.
+func TestRepeatsThatWaitAreBounded(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.configure(setup{specs: []deliver.Spec{spec("a", slow(time.Second))}, routes: toAll("a")})
+		waiting := []<-chan connector.Settlement{r.start(r.Context(), repeat("k", "x", "alice"))}
+		for range settle.MaxWaiting {
+			waiting = append(waiting, r.start(r.Context(), repeat("k", "x", "alice")))
+		}
+		if s := r.handle(r.Context(), repeat("k", "x", "alice")); s.Status != event.SettledRefused || s.RetryAfter <= 0 || s.Err == nil {
+			t.Errorf("one too many: %+v", s)
+		}
+		for _, c := range waiting {
+			if s := <-c; s.Status != event.SettledDelivered {
+				t.Errorf("ended %+v", s)
+			}
 		}
 	})
 }

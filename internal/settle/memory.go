@@ -30,8 +30,11 @@ const (
 	// First: nothing is known; the caller settles the message and must call
 	// Keep or Forget on the ticket.
 	First Found = iota + 1
-	// InFlight: the same message is being settled; Wait for it.
+	// InFlight: the same message is being settled; the caller must Wait for it,
+	// once.
 	InFlight
+	// Crowded: it is being settled, and MaxWaiting repeats wait already.
+	Crowded
 	// Settled: it ended not long ago; the ticket has the outcome.
 	Settled
 	// Conflict: the key had another body.
@@ -48,6 +51,11 @@ type Options struct {
 	// bytes each some 32 MiB.
 	Max int
 }
+
+// MaxWaiting bounds the repeats that wait for one message: each holds a
+// connection and its own copy of the body, which no bound of the relay counts.
+// A sender has one or two under way.
+const MaxWaiting = 16
 
 const (
 	defaultKeep = 10 * time.Minute
@@ -81,6 +89,8 @@ type Ticket struct {
 	key    Key
 	body   [sha256.Size]byte
 	done   chan struct{} // closed at the end
+	// waiting counts the repeats that wait; guarded by the memory's lock.
+	waiting int
 	// Set before done is closed:
 	outcome   Outcome
 	forgotten bool
@@ -101,7 +111,10 @@ func (m *Memory) Begin(key Key, body []byte) (*Ticket, Found) {
 		return t, First
 	case t.body != sum:
 		return t, Conflict
+	case t.until.IsZero() && t.waiting == MaxWaiting:
+		return t, Crowded
 	case t.until.IsZero():
+		t.waiting++
 		return t, InFlight
 	}
 	return t, Settled
@@ -111,6 +124,11 @@ func (m *Memory) Begin(key Key, body []byte) (*Ticket, Found) {
 // false says that there is none to share: it was forgotten, so the repeat is a
 // new try, or ctx ended first.
 func (t *Ticket) Wait(ctx context.Context) (Outcome, bool) {
+	defer func() {
+		t.memory.mu.Lock()
+		defer t.memory.mu.Unlock()
+		t.waiting--
+	}()
 	select {
 	case <-t.done:
 		return t.outcome, !t.forgotten

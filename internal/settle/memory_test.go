@@ -134,7 +134,7 @@ func TestBoundedByEntries(t *testing.T) {
 func TestOneOfManyIsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(Options{})
-		nacks, settled, answered := 0, 0, make(chan Outcome, 100)
+		nacks, settled, answered := 0, 0, make(chan Outcome, 1+MaxWaiting)
 		for range cap(answered) {
 			go func() {
 				for {
@@ -159,8 +159,8 @@ func TestOneOfManyIsFirst(t *testing.T) {
 					case Settled:
 						answered <- ticket.Outcome()
 						return
-					case Conflict:
-						t.Error("a conflict with itself")
+					case Conflict, Crowded:
+						t.Errorf("found %d: a conflict with itself, or no room for the last", found)
 						return
 					}
 				}
@@ -173,6 +173,39 @@ func TestOneOfManyIsFirst(t *testing.T) {
 		}
 		if settled != 1 || nacks != 3 {
 			t.Errorf("settled %d times after %d nacks, want once after 3", settled, nacks)
+		}
+	})
+}
+
+// Repeats hold bodies that nobody else counts, so only so many wait for one
+// message; others are not touched by it.
+func TestOnlySoManyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory(Options{})
+		first, _ := m.Begin(key, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range MaxWaiting {
+			repeat, found := m.Begin(key, nil)
+			if found != InFlight {
+				t.Fatalf("found %d, want InFlight", found)
+			}
+			go repeat.Wait(ctx)
+		}
+		if _, found := m.Begin(key, nil); found != Crowded {
+			t.Errorf("one too many: found %d", found)
+		}
+		if _, found := m.Begin(Key{ID: "other"}, nil); found != First {
+			t.Errorf("another message: found %d", found)
+		}
+		cancel()
+		synctest.Wait()
+		repeat, found := m.Begin(key, nil)
+		if found != InFlight {
+			t.Errorf("after they went: found %d", found)
+		}
+		first.Keep(delivered)
+		if o, ok := repeat.Wait(t.Context()); !ok || o != delivered {
+			t.Errorf("the last one hears %+v, %v", o, ok)
 		}
 	})
 }
