@@ -248,9 +248,10 @@ func (w *world) send(address, key string) (int, string) {
 // held.
 type endpoint struct {
 	*httptest.Server
-	mu   sync.Mutex
-	got  int
-	held chan struct{}
+	mu     sync.Mutex
+	got    int
+	status int // 0 is 200
+	held   chan struct{}
 }
 
 func newEndpoint(t *testing.T) *endpoint {
@@ -258,13 +259,16 @@ func newEndpoint(t *testing.T) *endpoint {
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.mu.Lock()
 		e.got++
-		held := e.held
+		held, status := e.held, e.status
 		e.mu.Unlock()
 		if held != nil {
 			select {
 			case <-held:
 			case <-r.Context().Done():
 			}
+		}
+		if status != 0 {
+			w.WriteHeader(status)
 		}
 	}))
 	t.Cleanup(e.Close)
@@ -275,6 +279,12 @@ func (e *endpoint) count() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.got
+}
+
+func (e *endpoint) answer(status int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status = status
 }
 
 func (e *endpoint) hold() (release func()) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
@@ -64,7 +65,7 @@ type opened struct {
 // NewEngine opens the dead letters in the state folder and applies the
 // configuration.
 func NewEngine(c *config.Config, o EngineOptions) (*Engine, error) {
-	letters, err := deadletter.Open(c.DeadLetter.Path, deadletter.Options{Log: o.Log})
+	letters, err := deadletter.Open(lettersFolder(c), deadletter.Options{Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +180,23 @@ func (e *Engine) unchangeable(c *config.Config) error {
 		return fmt.Errorf("relay: the name can't change from %q to %q while it runs; restart pawl", old.Relay, c.Relay)
 	case c.State != old.State:
 		return fmt.Errorf("state: the folder can't change from %s to %s while it runs; restart pawl", old.State, c.State)
-	case c.DeadLetter.Path != old.DeadLetter.Path:
-		return fmt.Errorf("dead_letter: the folder can't change from %s to %s while it runs; restart pawl", old.DeadLetter.Path, c.DeadLetter.Path)
+	case lettersFolder(c) != lettersFolder(old):
+		return fmt.Errorf("dead_letter: the folder can't change from %s to %s while it runs; restart pawl", lettersFolder(old), lettersFolder(c))
 	case c.Log.Format != old.Log.Format:
 		return fmt.Errorf("log: the format can't change from %s to %s while it runs; restart pawl", old.Log.Format, c.Log.Format)
 	case !reflect.DeepEqual(c.Traces, old.Traces):
 		return errors.New("telemetry: traces can't change while it runs; restart pawl")
 	}
 	return nil
+}
+
+// lettersFolder is where the store of dead letters is. Where they go to a
+// destination it is the default folder: it may hold older ones.
+func lettersFolder(c *config.Config) string {
+	if c.DeadLetter.Type == config.DeadLetterFile {
+		return c.DeadLetter.Path
+	}
+	return filepath.Join(c.State, "dead")
 }
 
 // openDestination opens the destination's connector, or returns the one that
