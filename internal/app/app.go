@@ -111,9 +111,7 @@ func New(o Options) (_ *App, err error) {
 	if err := a.openAdmin(c); err != nil {
 		return nil, err
 	}
-	for _, p := range report.Problems {
-		a.log.Warn("configuration: "+p.Text(), "at", fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column))
-	}
+	a.logProblems(report)
 	return a, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -35,22 +36,46 @@ func (a *App) Reload(ctx context.Context) (generation int, err error) {
 	if a.stopped {
 		return 0, errors.New("pawl is stopping")
 	}
-	defer func() {
-		e := event.Event{Kind: event.Reloaded, At: time.Now(), Number: generation}
-		if err != nil {
-			e.Error = err.Error()
-		}
-		a.events(e)
-	}()
 	c, report := a.opts.Load()
-	if report.Errors() > 0 {
+	a.logProblems(report)
+	if n := report.Errors(); n > 0 {
+		a.events(event.Event{Kind: event.Reloaded, At: time.Now(), Error: fmt.Sprintf("errors in the configuration: %d; the one in force goes on", n)})
 		var text strings.Builder
 		if err := report.Write(&text, config.Plain); err != nil {
 			return 0, err
 		}
 		return 0, fmt.Errorf("the configuration has errors:\n%s", strings.TrimSpace(text.String()))
 	}
-	return a.apply(c)
+	e := event.Event{Kind: event.Reloaded}
+	if generation, err = a.apply(c); err != nil {
+		e.Error = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors have a line each
+	}
+	e.Number, e.At = generation, time.Now()
+	a.events(e)
+	return generation, err
+}
+
+// maxLogged bounds the problems of one configuration that are logged, a line
+// each; pawl lint shows them all.
+const maxLogged = 20
+
+// logProblems logs what is wrong with a configuration.
+func (a *App) logProblems(r *config.Report) {
+	for i, p := range r.Problems {
+		if i == maxLogged {
+			a.log.Warn("configuration: more problems that are not shown; pawl lint shows them", "problems", len(r.Problems)-i+r.Left)
+			return
+		}
+		level := slog.LevelWarn
+		if p.Severity == config.Error {
+			level = slog.LevelError
+		}
+		at := p.File
+		if p.Line > 0 {
+			at = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+		}
+		a.log.Log(context.Background(), level, "configuration: "+p.Text(), "at", at)
+	}
 }
 
 // Files returns the files of the configuration in force.

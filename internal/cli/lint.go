@@ -53,7 +53,11 @@ func (sh *shell) lint() error {
 		return errNo
 	}
 	if !sh.json {
-		fmt.Fprintf(sh.out, "ok: %s, %s, %s\n", count(len(c.Sources), "source"), count(len(c.Routes), "route"), count(len(c.Destinations), "destination"))
+		ok := "ok"
+		if n := report.Warnings(); n > 0 {
+			ok += " with " + count(n, "warning")
+		}
+		fmt.Fprintf(sh.out, "%s: %s, %s, %s\n", ok, count(len(c.Sources), "source"), count(len(c.Routes), "route"), count(len(c.Destinations), "destination"))
 	}
 	return nil
 }

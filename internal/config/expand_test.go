@@ -145,6 +145,26 @@ destinations:
 	}
 }
 
+// TestShortSecretTearsNoWords has secrets that stand in their own warnings.
+func TestShortSecretTearsNoWords(t *testing.T) {
+	opts := testOptions()
+	opts.LookupEnv = func(name string) (string, bool) {
+		v, ok := map[string]string{"ONE": "e", "THREE": "the"}[name]
+		return v, ok
+	}
+	path := filepath.Join(t.TempDir(), "pawl.yaml")
+	write(t, path, "destinations: [ { name: a, type: https, url: 'x://{{secrets.ONE}}/{{secrets.THREE}}', nosuch: 1 } ]")
+	_, report := Load([]string{path}, opts)
+	for _, p := range report.Problems {
+		if strings.Contains(p.Text(), scrubbed) {
+			t.Errorf("torn: %s", p.Text())
+		}
+	}
+	if report.Warnings() < 2 || report.Errors() != 1 {
+		t.Errorf("the problems: %v", report.Problems)
+	}
+}
+
 func TestRedactForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// The mark itself may be in a secret, and would then stay.

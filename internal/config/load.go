@@ -108,8 +108,8 @@ func (l *loader) finish() *Report {
 	for i := range l.problems {
 		p := &l.problems[i]
 		p.File = printable(p.File)
-		p.Message = printable(l.secrets.message(p.Message))
-		p.Suggestion = printable(l.secrets.message(p.Suggestion))
+		p.Message = printable(l.secrets.Redact(p.Message))
+		p.Suggestion = printable(l.secrets.Redact(p.Suggestion))
 		p.Excerpt = l.secrets.Redact(p.Excerpt)
 	}
 	r := &Report{Problems: l.problems, Left: l.left}

@@ -110,14 +110,15 @@ const (
 	Coloured Style = "coloured" // ANSI colours, for a terminal
 )
 
-// Write prints every problem with its line of the file and a caret, and a last
-// line that counts them. A report without problems prints nothing.
+// Write prints every problem with its line of the file and a caret, and where
+// there are errors a last line that counts them and the warnings. A report
+// without problems prints nothing.
 func (r *Report) Write(w io.Writer, style Style) error {
 	var b strings.Builder
 	for _, p := range r.Problems {
 		p.write(&b, style)
 	}
-	if len(r.Problems) > 0 {
+	if r.Errors() > 0 {
 		fmt.Fprintf(&b, "%s, %s\n", plural(r.Errors(), "error"), plural(r.Warnings(), "warning"))
 	}
 	if r.Left > 0 {

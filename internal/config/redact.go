@@ -19,8 +19,7 @@ const scrubbed = "***"
 // has returned it; the zero value and nil hide nothing.
 type Redactor struct {
 	values   map[string]struct{}
-	replacer *strings.Replacer // of the values of at least MinScrubbed bytes
-	strict   *strings.Replacer // of all
+	replacer *strings.Replacer // of those that are long enough
 }
 
 // Redact returns s with every secret value of at least MinScrubbed bytes
@@ -30,15 +29,6 @@ func (r *Redactor) Redact(s string) string {
 		return s
 	}
 	return r.replacer.Replace(s)
-}
-
-// message is Redact with short values too: a problem's text is better torn
-// than telling.
-func (r *Redactor) message(s string) string {
-	if r.strict == nil {
-		return s
-	}
-	return r.strict.Replace(s)
 }
 
 func (r *Redactor) add(value string) {
@@ -51,13 +41,15 @@ func (r *Redactor) add(value string) {
 	r.values[value] = struct{}{}
 }
 
-// seal builds the replacers. Longer texts go first, so that a secret that
+// seal builds the replacer. Longer texts go first, so that a secret that
 // begins another one does not leave the other's tail.
 func (r *Redactor) seal() {
 	forms := map[string]struct{}{}
 	for value := range r.values {
 		for _, f := range shapes(value) {
-			forms[f] = struct{}{}
+			if len(f) >= MinScrubbed {
+				forms[f] = struct{}{}
+			}
 		}
 	}
 	sorted := make([]string, 0, len(forms))
@@ -70,18 +62,12 @@ func (r *Redactor) seal() {
 		}
 		return strings.Compare(a, b)
 	})
-	var some, all []string
+	var pairs []string
 	for _, f := range sorted {
-		all = append(all, f, scrubbed)
-		if len(f) >= MinScrubbed {
-			some = append(some, f, scrubbed)
-		}
+		pairs = append(pairs, f, scrubbed)
 	}
-	if len(all) > 0 {
-		r.strict = strings.NewReplacer(all...)
-	}
-	if len(some) > 0 {
-		r.replacer = strings.NewReplacer(some...)
+	if len(pairs) > 0 {
+		r.replacer = strings.NewReplacer(pairs...)
 	}
 }
 

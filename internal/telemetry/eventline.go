@@ -115,7 +115,9 @@ func (l *EventLog) write(e event.Event) {
 	case event.HoldSet:
 		r.AddAttrs(slog.Duration("for", e.Took))
 	case event.Reloaded:
-		r.AddAttrs(slog.Int("generation", e.Number))
+		if e.Error == "" {
+			r.AddAttrs(slog.Int("generation", e.Number))
+		}
 	default:
 	}
 	text("hop", string(e.Hop))

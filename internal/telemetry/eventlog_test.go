@@ -59,7 +59,7 @@ func everyEvent(at time.Time) []event.Event {
 		plain(event.ConnectionRetried, func(e *event.Event) { e.Destination, e.Endpoint = "ledger", "ledger" }),
 		plain(event.LeverPulled, func(e *event.Event) { e.Name, e.Detail = "pause ledger", "by root" }),
 		plain(event.Reloaded, func(e *event.Event) { e.Number = 2 }),
-		plain(event.Reloaded, func(e *event.Event) { e.Number, e.Error = 2, "pawl.yaml:3:1: unknown key" }),
+		plain(event.Reloaded, func(e *event.Event) { e.Error = "pawl.yaml:3:1: unknown key" }),
 		plain(event.RouterFellBack, func(e *event.Event) { e.Route, e.To, e.Error = "orders", "static", "no rule matches" }),
 	}
 }

@@ -52,8 +52,8 @@ const (
 	ConnectionRetried
 	// LeverPulled: a person changed something at run time: Name, Detail.
 	LeverPulled
-	// Reloaded: a configuration was swapped in or refused: Number (the
-	// generation), Error when refused.
+	// Reloaded: a configuration was swapped in, Number (the generation), or
+	// refused, Error.
 	Reloaded
 	// RouterFellBack: a router of a route's chain did not decide: Route, To
 	// (the type of the next router), Error.
