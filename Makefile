@@ -32,7 +32,7 @@ check: fmt vet lint race vuln fresh ## everything that must hold before a change
 
 .PHONY: fmt
 fmt:
-	@bad=$$(gofmt -l cmd internal examples test bench); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
+	@bad=$$(gofmt -l cmd internal examples test bench docs); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 
 .PHONY: vet
 vet:
