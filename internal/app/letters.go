@@ -42,15 +42,16 @@ func (e *Engine) fallbackSink(set *deliver.Set, name string) deadletter.Sink {
 
 // sinkTo returns the sink that brings letters to a destination over its whole
 // path. A letter about a message is no message of a route: where it fails it
-// becomes no further letter.
+// becomes no further letter. It waits neither at an open breaker nor long for a
+// place: behind it stand the next try, the fallbacks and the nack.
 func (e *Engine) sinkTo(set *deliver.Set, name string) deadletter.Sink {
 	d, _ := set.Destination(name) // the configuration was checked
 	return deadletter.NewDestinationSink(name, func(ctx context.Context, m *message.Message) error {
-		place, err := d.EnterWait(ctx)
+		place, err := d.EnterBriefly(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("destination %s: its lane had no place in time: %w", name, err)
 		}
-		res := d.Deliver(ctx, deliver.Request{Message: m, Place: place})
+		res := d.Deliver(ctx, deliver.Request{Message: m, Place: place, WhenOpen: deliver.FailWhenOpen})
 		if res.Status == deliver.Delivered {
 			return nil
 		}

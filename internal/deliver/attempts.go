@@ -46,7 +46,7 @@ func (r *run) visit(i int) (message.Hop, bool) {
 	}
 	s := &stay{run: r, at: d, message: r.req.Message, deadline: deadline, once: once}
 	s.w.pass, s.w.slow = &s.pass, d.spec.Timeout/2
-	if i < len(r.head.chain)-1 || d.spec.WhenOpen == FailWhenOpen || !once.IsZero() {
+	if i < len(r.head.chain)-1 || d.spec.WhenOpen == FailWhenOpen || r.req.WhenOpen == FailWhenOpen || !once.IsZero() {
 		s.w.hops = hopsAtOpen // past the deadline too: there is no time left to wait in
 	}
 	if d.spec.Transform != nil {

@@ -20,6 +20,9 @@ type Request struct {
 	// Since is when the message's age began, for the ttl: Message.Time unless
 	// set. A replay starts anew.
 	Since time.Time
+	// WhenOpen is FailWhenOpen where the caller has somewhere else to go than to
+	// wait at an open breaker, whatever the destination's own Spec says.
+	WhenOpen WhenOpen
 }
 
 // Result is how a delivery ended.

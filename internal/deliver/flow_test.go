@@ -2,6 +2,8 @@ package deliver
 
 import (
 	order "cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/message"
 )
 
 // begun counts the sends that begin in each second since the test began.
@@ -176,6 +179,33 @@ func TestWhenOpenFail(t *testing.T) {
 		if reasons(res) != "a breaker_open" || res.Status != Failed || len(a.seen()) != 1 {
 			t.Errorf("left %q with status %d and %d sends", reasons(res), res.Status, len(a.seen()))
 		}
+	})
+}
+
+// A caller with somewhere else to go waits neither at an open breaker nor long
+// for a place, whatever the destination says of itself.
+func TestACallerWithSomewhereElseToGo(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(status(503))
+		r.configure(spec("a", a, guarded(1), attempts(1), func(s *Spec) { s.MaxPending = 1 }))
+		r.deliver(r.Context(), "a")
+		d, _ := r.set.Destination("a")
+		place, err := d.EnterBriefly(r.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := r.at()
+		res := d.Deliver(r.Context(), Request{Message: &message.Message{ID: "m", Time: time.Now()}, Place: place, WhenOpen: FailWhenOpen})
+		if reasons(res) != "a breaker_open" || r.at() != before {
+			t.Errorf("left %q after %v", reasons(res), r.at()-before)
+		}
+		if place, err = d.EnterBriefly(r.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.EnterBriefly(r.Context()); !errors.Is(err, context.DeadlineExceeded) || r.at()-before != d.spec.Timeout {
+			t.Errorf("a full lane: %v after %v", err, r.at()-before)
+		}
+		place.Leave()
 	})
 }
 

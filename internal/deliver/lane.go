@@ -111,6 +111,14 @@ func (d *Destination) EnterWait(ctx context.Context) (Place, error) {
 	return d.EnterManyWait(ctx, 1)
 }
 
+// EnterBriefly takes a place, waiting for it no longer than an attempt may take:
+// for a caller that has somewhere else to go.
+func (d *Destination) EnterBriefly(ctx context.Context) (Place, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.spec.Timeout)
+	defer cancel()
+	return d.EnterManyWait(ctx, 1)
+}
+
 // EnterManyWait takes n places as EnterMany does, waiting behind those who came
 // before until ctx ends.
 func (d *Destination) EnterManyWait(ctx context.Context, n int) (Place, error) {
