@@ -108,6 +108,7 @@ func TestGoldenCommands(t *testing.T) {
 	}{
 		"lint":          {[]string{"lint", "-c", "testdata/shop.yaml"}, 0},
 		"lint-json":     {[]string{"lint", "-c", "testdata/shop.yaml", "--json"}, 0},
+		"lint-warned":   {[]string{"lint", "-c", "testdata/warned.yaml"}, 0},
 		"lint-bad":      {[]string{"lint", "-c", "testdata/bad.yaml"}, 1},
 		"lint-bad-json": {[]string{"lint", "-c", "testdata/bad.yaml", "--json"}, 1},
 		"try":           {[]string{"try", "-c", "testdata/shop.yaml", "--id", "m1", "--data", `{"type":"order.created","order":{"id":7,"total":12}}`}, 0},
