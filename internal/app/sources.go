@@ -160,9 +160,9 @@ func (s *sources) stop() {
 	}
 }
 
-// wait returns when every source has ended, or closes those that have not when
-// ctx ends. The relay has settled every message by then, so that those which a
-// reload replaced end too.
+// wait returns when every source has ended, those that a reload replaced too, or
+// closes those that have not when ctx ends. The relay has settled every message
+// by then, but for those that never came to an end.
 func (s *sources) wait(ctx context.Context) {
 	var all sync.WaitGroup
 	for name, r := range s.running {
@@ -177,5 +177,13 @@ func (s *sources) wait(ctx context.Context) {
 		})
 	}
 	all.Wait()
-	s.retiring.Wait()
+	retired := make(chan struct{})
+	go func() {
+		s.retiring.Wait()
+		close(retired)
+	}()
+	select {
+	case <-retired:
+	case <-ctx.Done(): // messages that never came to an end: the process does
+	}
 }
