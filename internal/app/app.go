@@ -79,8 +79,10 @@ func New(o Options) (_ *App, err error) {
 	}()
 	a.redact.keep(c.Secrets)
 	a.level.Set(c.Log.Level)
+	lines := newLogQueue(o.Stderr)
+	a.cleanup.add(lines.close)
 	a.log = slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
-		Out: o.Stderr, Format: logFormat(c.Log.Format, o.Stderr), Level: a.level, Redact: a.redact.Redact,
+		Out: lines, Device: o.Stderr, Format: logFormat(c.Log.Format, o.Stderr), Level: a.level, Redact: a.redact.Redact,
 	}))
 	if a.state, err = OpenState(c.State); err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func New(o Options) (_ *App, err error) {
 	a.hub = ingress.New(ingress.Options{Listen: o.Listen, Log: a.log})
 	a.cleanup.add(a.closeHub)
 	a.engine, err = NewEngine(c, EngineOptions{
-		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: redacted{o.Stderr, a.redact}, Trace: trace, Wrap: o.Wrap,
+		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: redacted{lines, a.redact}, Trace: trace, Wrap: o.Wrap,
 	})
 	if err != nil {
 		return nil, err

@@ -36,6 +36,8 @@ nothing and says why.`,
 }
 
 func (sh *shell) run(ctx context.Context, watch bool) error {
+	// Who reads the log may go away; the relay must not go with it.
+	signal.Ignore(syscall.SIGPIPE)
 	// From the first moment on: without a handler SIGHUP ends a process.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)

@@ -22,7 +22,10 @@ const (
 
 // LogOptions are what NewLogHandler needs.
 type LogOptions struct {
-	Out    io.Writer
+	Out io.Writer
+	// Device is what Out writes to in the end, where Out is something in
+	// between; nil is Out itself. It decides whether lines are for a terminal.
+	Device io.Writer
 	Format LogFormat    // "" is LogText
 	Level  slog.Leveler // nil is slog.LevelInfo
 	// Redact returns its argument with every secret in it replaced. Every
@@ -36,7 +39,11 @@ type LogOptions struct {
 // terminal. Safe for concurrent use if Out's Write is not used elsewhere.
 func NewLogHandler(o LogOptions) slog.Handler {
 	_, noColor := os.LookupEnv("NO_COLOR")
-	return newLogHandler(o, deviceOf(o.Out), noColor)
+	device := o.Device
+	if device == nil {
+		device = o.Out
+	}
+	return newLogHandler(o, deviceOf(device), noColor)
 }
 
 // device is what lines are written to.
