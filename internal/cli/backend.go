@@ -47,7 +47,7 @@ func (sh *shell) backend(ctx context.Context) (backend, error) {
 		return nil, err
 	}
 	if sh.state != "" {
-		c.State = sh.state
+		c = c.InState(sh.state)
 	}
 	l, err := app.OpenLocal(c, sh.kinds, sh.err, event.Discard, nil)
 	if err != nil {

@@ -91,6 +91,9 @@ func buildRouter(e *routeEntry, path string, w *writtenChoice) Router {
 	return r
 }
 
+// lettersIn is where dead letters are in a state folder, unless told.
+func lettersIn(state string) string { return filepath.Join(state, "dead") }
+
 func (l *loader) buildDeadLetter(state string) DeadLetter {
 	w := &l.written.DeadLetter
 	d := DeadLetter{
@@ -101,7 +104,7 @@ func (l *loader) buildDeadLetter(state string) DeadLetter {
 		),
 	}
 	if d.Type == DeadLetterFile && d.Path == "" {
-		d.Path = filepath.Join(state, "dead")
+		d.Path = lettersIn(state)
 	}
 	if o, said := l.said["dead_letter"]; said {
 		d.Origin, d.At = Said, o.at()

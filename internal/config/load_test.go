@@ -361,3 +361,27 @@ func TestLines(t *testing.T) {
 		}
 	}
 }
+
+// Would catch: a command that takes one state folder and works on the dead
+// letters of another.
+func TestInState(t *testing.T) {
+	for _, tt := range []struct{ dead, want string }{
+		{"", filepath.Join("elsewhere", "dead")},
+		{"dead_letter: { path: /var/letters }", "/var/letters"},
+		{"dead_letter: { type: destination, destination: a }", ""},
+	} {
+		path := filepath.Join(t.TempDir(), "pawl.yaml")
+		text := "destinations: [ { name: a, type: https, url: https://a } ]\n" + tt.dead
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, report := Load([]string{path}, testOptions())
+		if err := report.Err(); err != nil {
+			t.Fatal(err)
+		}
+		moved := c.InState("elsewhere")
+		if moved.State != "elsewhere" || moved.DeadLetter.Path != tt.want || c.State == "elsewhere" {
+			t.Errorf("%s: state %s, letters %s; the configuration itself says %s", tt.dead, moved.State, moved.DeadLetter.Path, c.State)
+		}
+	}
+}

@@ -37,6 +37,17 @@ type Config struct {
 	Files []string
 }
 
+// InState returns the configuration for another state folder. What stands below
+// it by default moves along.
+func (c *Config) InState(folder string) *Config {
+	moved := *c
+	moved.State = folder
+	if c.DeadLetter.Path == lettersIn(c.State) {
+		moved.DeadLetter.Path = lettersIn(folder)
+	}
+	return &moved
+}
+
 // Destination returns the destination with the name.
 func (c *Config) Destination(name string) (*Destination, bool) {
 	for i := range c.Destinations {
