@@ -20,10 +20,22 @@ type Request struct {
 	// Since is when the message's age began, for the ttl: Message.Time unless
 	// set. A replay starts anew.
 	Since time.Time
+	// Need says who waits for it; it changes what is told of a failure, not how
+	// the message is delivered.
+	Need Need
 	// WhenOpen is FailWhenOpen where the caller has somewhere else to go than to
 	// wait at an open breaker, whatever the destination's own Spec says.
 	WhenOpen WhenOpen
 }
+
+// Need says what a message's source makes of a delivery.
+type Need uint8
+
+// The needs.
+const (
+	Required   Need = iota // the source waits for it; a failure makes a dead letter
+	BestEffort             // nobody does; a failure is counted
+)
 
 // Result is how a delivery ended.
 type Result struct {
@@ -178,7 +190,7 @@ func (r *run) finish(s Status, endpoint string) Result {
 		Endpoint: endpoint, MessageID: r.req.Message.ID, Number: r.attempts, Took: res.Took,
 	}
 	if s != Delivered {
-		e.Kind = event.DeliveryFailed
+		e.Kind, e.Required = event.DeliveryFailed, r.req.Need == Required
 		e.Tags, e.Error = res.Last()
 		if n := len(r.hops); n > 0 {
 			e.Hop = r.hops[n-1].Reason

@@ -237,7 +237,7 @@ func TestEvents(t *testing.T) {
 			hop("m2", "a", "b", message.HopPermanent, 102*ms, failure.Tags{"4xx", "400"}, bad),
 			attempt("m2", "b", 1, message.OutcomeRetry, 0, 0, 102*ms, conn, "connection refused"),
 			hop("m2", "b", "", message.HopExhausted, 102*ms, conn, "connection refused"),
-			{Kind: event.DeliveryFailed, At: at(102 * ms), Route: "orders", Destination: "a", MessageID: "m2", Number: 2,
+			{Kind: event.DeliveryFailed, At: at(102 * ms), Route: "orders", Destination: "a", MessageID: "m2", Number: 2, Required: true,
 				Hop: message.HopExhausted, Tags: conn, Error: "connection refused"},
 		}
 		if diff := cmp.Diff(want, r.events); diff != "" {

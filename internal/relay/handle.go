@@ -30,6 +30,7 @@ var (
 	errPaused   = errors.New("the source is paused")
 	errFull     = errors.New("no room: max_in_flight or max_in_flight_bytes of the source is reached")
 	errCrowded  = errors.New("too many repeats of this message wait for its outcome already")
+	errJoined   = errors.New("joined too many: as many repeats wait as max_in_flight or max_in_flight_bytes of the source allow")
 	errConflict = errors.New("this key was used for another body; use a new key for a new message")
 )
 
@@ -122,7 +123,14 @@ func (in *intake) join(ctx context.Context, d connector.Delivery) settled {
 		case settle.First:
 			return in.admitFirst(ctx, d, ticket)
 		case settle.InFlight:
-			if o, ok := ticket.Wait(ctx); ok {
+			leave, ok := in.enterJoined(int64(len(d.Message.Body)))
+			if !ok {
+				ticket.Leave()
+				return refused(d.Message.ID, retryWhenFull, errJoined)
+			}
+			o, ok := ticket.Wait(ctx)
+			leave()
+			if ok {
 				return joined(o)
 			}
 			if ctx.Err() != nil {
@@ -138,6 +146,23 @@ func (in *intake) join(ctx context.Context, d connector.Delivery) settled {
 			return s
 		}
 	}
+}
+
+// enterJoined finds room for a repeat that waits: it takes none from the
+// messages, since what it waits for may be what holds all of it, and as much
+// again at most.
+func (in *intake) enterJoined(size int64) (leave func(), ok bool) {
+	if !in.joins.TryAcquire(1) {
+		return nil, false
+	}
+	if !in.joinBytes.TryAcquire(size) {
+		in.joins.Release(1)
+		return nil, false
+	}
+	return func() {
+		in.joins.Release(1)
+		in.joinBytes.Release(size)
+	}, true
 }
 
 // admitFirst settles a message that repeats may join. Whatever happens, its

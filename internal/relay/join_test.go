@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -119,4 +120,45 @@ func TestRepeatsThatWaitAreBounded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Repeats of many messages take as much room as the messages may, and no more.
+func TestRepeatsOfASourceAreBounded(t *testing.T) {
+	for name, limit := range map[string]SourceSpec{
+		"messages": {MaxInFlight: 2, MaxInFlightBytes: 1 << 20},
+		"bytes":    {MaxInFlight: 100, MaxInFlightBytes: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				limit.Name = "web"
+				r.configure(setup{specs: []deliver.Spec{spec("a", slow(time.Second))}, routes: toAll("a"), sources: []SourceSpec{limit}})
+				var open []<-chan connector.Settlement
+				for range 2 {
+					for _, key := range []string{"k1", "k2"} {
+						open = append(open, r.start(r.Context(), repeat(key, "123", "alice")))
+						synctest.Wait()
+					}
+				}
+				if s := r.handle(r.Context(), repeat("k1", "123", "alice")); s.Status != event.SettledRefused || s.RetryAfter <= 0 || !errors.Is(s.Err, errJoined) {
+					t.Errorf("one too many: %+v", s)
+				}
+				for _, c := range open {
+					if s := <-c; s.Status != event.SettledDelivered {
+						t.Errorf("ended %+v", s)
+					}
+				}
+				for range 2 { // all room is back
+					open := []<-chan connector.Settlement{}
+					for range 3 {
+						open = append(open, r.start(r.Context(), repeat("next", "123", "alice")))
+					}
+					for _, c := range open {
+						if s := <-c; s.Status != event.SettledDelivered {
+							t.Errorf("after all: %+v", s)
+						}
+					}
+				}
+			})
+		})
+	}
 }

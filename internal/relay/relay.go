@@ -173,15 +173,17 @@ const (
 
 // intake is one source's way in. It outlives configurations.
 type intake struct {
-	relay  *Relay
-	name   string
-	room   *semaphore.Semaphore
-	bytes  *semaphore.Semaphore
-	mu     sync.Mutex
-	spec   SourceSpec
-	gone   bool          // the newest configuration has no such source
-	paused chan struct{} // open while paused; nil when not
-	warned time.Time     // of the last warning about an unrouted message
+	relay     *Relay
+	name      string
+	room      *semaphore.Semaphore
+	bytes     *semaphore.Semaphore
+	joins     *semaphore.Semaphore // of repeats that wait, as much again
+	joinBytes *semaphore.Semaphore
+	mu        sync.Mutex
+	spec      SourceSpec
+	gone      bool          // the newest configuration has no such source
+	paused    chan struct{} // open while paused; nil when not
+	warned    time.Time     // of the last warning about an unrouted message
 }
 
 // intake returns the source's way in, made or brought up to date. The caller
@@ -189,7 +191,10 @@ type intake struct {
 func (r *Relay) intake(s SourceSpec) *intake {
 	in, ok := r.intakes[s.Name]
 	if !ok {
-		in = &intake{relay: r, name: s.Name, room: semaphore.New(s.MaxInFlight), bytes: semaphore.New(s.MaxInFlightBytes)}
+		in = &intake{
+			relay: r, name: s.Name, room: semaphore.New(s.MaxInFlight), bytes: semaphore.New(s.MaxInFlightBytes),
+			joins: semaphore.New(s.MaxInFlight), joinBytes: semaphore.New(s.MaxInFlightBytes),
+		}
 		r.intakes[s.Name] = in
 	}
 	in.mu.Lock()
@@ -197,6 +202,8 @@ func (r *Relay) intake(s SourceSpec) *intake {
 	in.mu.Unlock()
 	in.room.Resize(s.MaxInFlight)
 	in.bytes.Resize(s.MaxInFlightBytes)
+	in.joins.Resize(s.MaxInFlight)
+	in.joinBytes.Resize(s.MaxInFlightBytes)
 	return in
 }
 

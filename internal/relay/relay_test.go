@@ -210,6 +210,9 @@ func TestAFailedBestEffortLegLeavesNoLetter(t *testing.T) {
 		if d := r.told(event.BestEffortDropped); len(d) != 1 || d[0].Error != "HTTP 400 Bad Request" || len(r.shelf.all()) != 0 {
 			t.Errorf("dropped %+v with %d letters", d, len(r.shelf.all()))
 		}
+		if f := r.told(event.DeliveryFailed); len(f) != 1 || f[0].Required {
+			t.Errorf("failed %+v; want one that nobody required", f)
+		}
 	})
 }
 

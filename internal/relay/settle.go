@@ -113,7 +113,11 @@ func (r *Relay) dropped(l leg, why string) {
 }
 
 func (l *leg) deliver(ctx context.Context, since time.Time) deliver.Result {
-	return l.target.To.Deliver(ctx, deliver.Request{Message: l.message, Route: l.route, Place: l.place, Since: since})
+	need := deliver.Required
+	if l.target.Required != Required {
+		need = deliver.BestEffort
+	}
+	return l.target.To.Deliver(ctx, deliver.Request{Message: l.message, Route: l.route, Place: l.place, Need: need, Since: since})
 }
 
 // deliver runs the required legs side by side, the first on this goroutine, and

@@ -30,8 +30,8 @@ const (
 	// First: nothing is known; the caller settles the message and must call
 	// Keep or Forget on the ticket.
 	First Found = iota + 1
-	// InFlight: the same message is being settled; the caller must Wait for it,
-	// once.
+	// InFlight: the same message is being settled; the caller must call Wait or
+	// Leave on the ticket, once.
 	InFlight
 	// Crowded: it is being settled, and MaxWaiting repeats wait already.
 	Crowded
@@ -124,17 +124,20 @@ func (m *Memory) Begin(key Key, body []byte) (*Ticket, Found) {
 // false says that there is none to share: it was forgotten, so the repeat is a
 // new try, or ctx ended first.
 func (t *Ticket) Wait(ctx context.Context) (Outcome, bool) {
-	defer func() {
-		t.memory.mu.Lock()
-		defer t.memory.mu.Unlock()
-		t.waiting--
-	}()
+	defer t.Leave()
 	select {
 	case <-t.done:
 		return t.outcome, !t.forgotten
 	case <-ctx.Done():
 		return Outcome{}, false
 	}
+}
+
+// Leave gives back the place of a repeat that will not Wait.
+func (t *Ticket) Leave() {
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
+	t.waiting--
 }
 
 // Outcome returns the outcome of a ticket that was found Settled.

@@ -14,7 +14,9 @@ func levelOf(e event.Event) (slog.Level, bool) {
 	switch e.Kind {
 	case event.LetterFailed:
 		return slog.LevelError, true
-	case event.DeliveryFailed, event.BestEffortDropped, event.SourceDown:
+	case event.DeliveryFailed:
+		return slog.LevelWarn, e.Required // the line of best effort is BestEffortDropped's
+	case event.BestEffortDropped, event.SourceDown:
 		return slog.LevelWarn, true
 	case event.Lettered:
 		if e.Reason == message.ReasonDelivery {

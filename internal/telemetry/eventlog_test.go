@@ -42,7 +42,8 @@ func everyEvent(at time.Time) []event.Event {
 		with(event.AttemptEnded, func(e *event.Event) { e.Outcome = message.OutcomeOK }),
 		with(event.Hopped, func(e *event.Event) { e.To, e.Hop = "disk", message.HopExhausted }),
 		with(event.Delivered, func(*event.Event) {}),
-		with(event.DeliveryFailed, func(e *event.Event) { e.Hop = message.HopExhausted }),
+		with(event.DeliveryFailed, func(e *event.Event) { e.Hop, e.Required = message.HopExhausted, true }),
+		with(event.DeliveryFailed, func(e *event.Event) { e.MessageID = "no line: best effort" }),
 		with(event.BestEffortDropped, func(*event.Event) {}),
 		plain(event.BreakerMoved, func(e *event.Event) { e.Destination, e.Endpoint, e.Breaker = "ledger", "ledger", event.BreakerOpen }),
 		plain(event.BreakerMoved, func(e *event.Event) { e.Destination, e.Endpoint = "ledger", "ledger" }),
@@ -90,10 +91,10 @@ func TestNoisyDestinationIsCutAndOthersAreNot(t *testing.T) {
 		var out slowBuffer
 		l := newTestLog(&out, slog.LevelInfo, AccessOn)
 		for range 100 {
-			l.Observe(event.Event{Kind: event.DeliveryFailed, Destination: "noisy"})
+			l.Observe(event.Event{Kind: event.DeliveryFailed, Required: true, Destination: "noisy"})
 			l.Observe(event.Event{Kind: event.Settled, Source: "web"})
 		}
-		l.Observe(event.Event{Kind: event.DeliveryFailed, Destination: "calm"})
+		l.Observe(event.Event{Kind: event.DeliveryFailed, Required: true, Destination: "calm"})
 		l.Observe(event.Event{Kind: event.Lettered, Destination: "noisy"})
 		synctest.Wait()
 		count := func(want int, part string) {
@@ -111,7 +112,7 @@ func TestNoisyDestinationIsCutAndOthersAreNot(t *testing.T) {
 		time.Sleep(time.Second) // of the bubble's clock
 		synctest.Wait()
 		count(1, fmt.Sprintf(`of="delivery failed" about=noisy lines=%d`, 100-linesPerSecond))
-		l.Observe(event.Event{Kind: event.DeliveryFailed, Destination: "noisy"})
+		l.Observe(event.Event{Kind: event.DeliveryFailed, Required: true, Destination: "noisy"})
 		synctest.Wait()
 		count(linesPerSecond+1, `msg="delivery failed" destination=noisy`)
 		l.Close()

@@ -26,7 +26,7 @@ const (
 	// MessageID, Number (attempts in all), Took.
 	Delivered
 	// DeliveryFailed: the whole chain failed: Route, Destination, MessageID,
-	// Number, Hop, Tags, Error, Took; Required.
+	// Number, Hop, Tags, Error, Took; Required unless it was best effort.
 	DeliveryFailed
 	// BestEffortDropped: a best-effort delivery given up (failed, or its lane
 	// was full): Route, Destination, MessageID, Error.
