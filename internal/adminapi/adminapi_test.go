@@ -5,7 +5,6 @@
 package adminapi
 
 import (
-	"bufio"
 	"context"
 	"encoding/json/v2"
 	"fmt"
@@ -332,104 +331,5 @@ func TestLevers(t *testing.T) {
 	want := []string{"web paused by ada", "web paused by bob", "ledger paused by ada", "ledger paused by bob", "web resumed by bob", "ledger resumed by bob"}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestTailStreams(t *testing.T) {
-	r := newRig(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.URL+"/v3/tail?events=all", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	// The header is out, so the watch has begun.
-	r.opts.Tail.Observe(event.Event{Kind: event.Settled, MessageID: "m1", Settlement: event.SettledDelivered})
-	got := bufio.NewScanner(res.Body)
-	if !got.Scan() || !strings.Contains(got.Text(), `"id":"m1"`) {
-		t.Errorf("the stream says %q, %v", got.Text(), got.Err())
-	}
-}
-
-func TestTail(t *testing.T) {
-	tail := NewTail()
-	tail.Observe(event.Event{Kind: event.Settled}) // nobody watches
-	settled, endSettled := tail.Watch(WatchSettled)
-	all, endAll := tail.Watch(WatchAll)
-	tail.Observe(event.Event{Kind: event.AttemptEnded, MessageID: "m1"})
-	tail.Observe(event.Event{Kind: event.Delivered, MessageID: "m1"}) // told by the lines around it
-	tail.Observe(event.Event{Kind: event.Settled, MessageID: "m1"})
-	if len(settled) != 1 || len(all) != 2 {
-		t.Errorf("%d lines for one, %d for the other; want 1 and 2", len(settled), len(all))
-	}
-	// A reader that is too slow loses lines and is told how many.
-	for range tailBuffer + 10 {
-		tail.Observe(event.Event{Kind: event.Settled})
-	}
-	for range tailBuffer {
-		<-settled
-	}
-	tail.Observe(event.Event{Kind: event.Settled, MessageID: "late"})
-	if l := <-settled; l.ID != "late" || l.Missed != 11 {
-		t.Errorf("after missed lines: %+v", l)
-	}
-	endSettled()
-	endSettled()
-	endAll()
-	if n := tail.watched.Load(); n != 0 || len(tail.readers) != 0 {
-		t.Errorf("%d readers are left", n)
-	}
-}
-
-func TestGuards(t *testing.T) {
-	const key = "a-key-of-sufficient-length"
-	reached := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	try := func(h http.Handler, host string, header ...string) int {
-		r := httptest.NewRequest(http.MethodPost, "/v3/reload", nil)
-		r.Host = host
-		for i := 0; i < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Code
-	}
-	local := LocalOnly(reached)
-	for _, host := range []string{"127.0.0.1:7077", "127.8.8.8", "[::1]:7077", "[::1]", "::1", "localhost:7077", "LOCALHOST"} {
-		if code := try(local, host); code != http.StatusNoContent {
-			t.Errorf("Host %s: %d", host, code)
-		}
-	}
-	for _, host := range []string{"", "example.com", "10.0.0.1:7077", "localhost.example.com", "127.0.0.1.example.com", "0.0.0.0:7077"} {
-		if code := try(local, host); code != http.StatusForbidden {
-			t.Errorf("Host %q: %d", host, code)
-		}
-	}
-	for header, value := range map[string]string{"Origin": "null", "Sec-Fetch-Site": "cross-site"} {
-		if code := try(local, "127.0.0.1", header, value); code != http.StatusForbidden {
-			t.Errorf("%s: %s: %d", header, value, code)
-		}
-	}
-	for site, want := range map[string]int{"none": 204, "same-origin": 204, "same-site": 403} {
-		if code := try(local, "127.0.0.1", "Sec-Fetch-Site", site); code != want {
-			t.Errorf("Sec-Fetch-Site %s: %d", site, code)
-		}
-	}
-	keyed := RequireKey([]string{"another-key-of-some-length", key}, reached)
-	for value, want := range map[string]int{
-		"Bearer " + key: 204, "bearer " + key: 204, "Bearer another-key-of-some-length": 204,
-		"": 401, "Bearer": 401, "Bearer ": 401, "Bearer " + key + "x": 401, "Basic " + key: 401, key: 401, "Bearer a-key": 401,
-	} {
-		if code := try(keyed, "example.com", "Authorization", value); code != want {
-			t.Errorf("Authorization %q: %d, want %d", value, code, want)
-		}
-	}
-	if code := try(RequireKey(nil, reached), "127.0.0.1", "Authorization", "Bearer "); code != http.StatusUnauthorized {
-		t.Errorf("without any key: %d", code)
 	}
 }

@@ -1,73 +1,245 @@
 package app
 
-// Catches: a refused reload whose log is one long line, or that tells a number
-// or the problems of no configuration.
-
 import (
-	"encoding/json/v2"
+	"bufio"
+	"bytes"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/pawlhq/pawl/internal/builtin"
+	"github.com/pawlhq/pawl/internal/config"
 )
 
-// record is a line of the log.
-type record struct {
-	Level      string `json:"level"`
-	Text       string `json:"msg"`
-	At         string `json:"at"`
-	Error      string `json:"error"`
-	Generation *int   `json:"generation"`
-	Problems   int    `json:"problems"`
-}
-
-// records returns the lines of the log about the configuration.
-func (w *world) records() (all []record) {
-	w.Helper()
-	for line := range strings.Lines(w.logged()) {
-		var r record
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			w.Fatalf("%s: %v", line, err)
+// TestRefusedReload: a configuration that is refused at any step leaves
+// everything as it was.
+func TestRefusedReload(t *testing.T) {
+	w := newWorld(t)
+	ep := newEndpoint(t)
+	good := w.conf(ep.URL, "")
+	w.write(good)
+	a := w.start()
+	eventually(t, "it runs", func() bool { code, _ := w.send("127.0.0.1:1", "m0"); return code == http.StatusOK })
+	before, opened := w.holds(), w.opened
+	extra := `  - { name: extra, type: http, listen: "127.0.0.1:3" }`
+	for name, c := range map[string]struct{ text, want string }{
+		"a mistake":              {strings.Replace(good, "from: [web]", "from: [wep]", 1), "wep"},
+		"another relay":          {"relay: other\n" + w.conf(ep.URL+"/x", extra), "restart pawl"},
+		"another state folder":   {strings.Replace(w.conf(ep.URL+"/x", extra), "/state", "/state2", 1), "restart pawl"},
+		"another letters folder": {w.conf(ep.URL+"/x", extra) + "dead_letter: { type: file, path: elsewhere }\n", "restart pawl"},
+		"a taken port":           {w.conf(ep.URL+"/x", extra+"\n"+`  - { name: taken, type: http, listen: "127.0.0.1:9" }`), "127.0.0.1:9"},
+		"a taken admin port":     {strings.Replace(w.conf(ep.URL+"/x", extra), "127.0.0.1:2", "127.0.0.1:9", 1), "127.0.0.1:9"},
+		"a destination":          {w.conf(ep.URL+"/x", extra) + "  - { name: never, type: unopenable }\n", "no such luck"},
+	} {
+		w.taken["127.0.0.1:9"] = true
+		w.write(c.text)
+		if _, err := a.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
-		if strings.Contains(r.Text, "configuration") {
-			all = append(all, r)
+		if now := w.holds(); now != before {
+			t.Errorf("%s: open are %s, before %s", name, now, before)
+		}
+		if g := a.engine.Relay().Status().Generation; g != 1 {
+			t.Errorf("%s made generation %d", name, g)
+		}
+		if code, body := w.send("127.0.0.1:1", name); code != http.StatusOK {
+			t.Errorf("after %s: %d %s", name, code, body)
 		}
 	}
-	return all
+	if w.opened == opened {
+		t.Error("no refused configuration opened a connector: the test looks at nothing")
+	}
+	w.write(good)
+	if g, err := a.Reload(t.Context()); err != nil || g != 2 {
+		t.Errorf("a good one afterwards: %d, %v", g, err)
+	}
+	a.end()
 }
 
-func TestRefusedReloadIsLoggedByProblem(t *testing.T) {
+// TestReload: what did not change stays open, what did is replaced, and the old
+// is closed once it is drained.
+func TestReload(t *testing.T) {
+	w := newWorld(t)
+	one, two := newEndpoint(t), newEndpoint(t)
+	w.write(w.conf(one.URL, ""))
+	a := w.start()
+	release := one.hold()
+	old := make(chan int, 1)
+	go func() { code, _ := w.send("127.0.0.1:1", "old"); old <- code }()
+	eventually(t, "the message is at the endpoint", func() bool { return one.count() == 1 })
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w.opened != 1 {
+		t.Errorf("an unchanged destination was opened %d times", w.opened)
+	}
+	w.write(strings.Replace(w.conf(two.URL, `  - { name: extra, type: http, listen: "127.0.0.1:3" }`), "from: [web]", "from: [web, extra]", 1))
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"127.0.0.1:1", "127.0.0.1:3"} {
+		if code, body := w.send(address, "new"+address); code != http.StatusOK {
+			t.Errorf("a new message at %s: %d %s", address, code, body)
+		}
+	}
+	if two.count() != 2 || one.count() != 1 {
+		t.Errorf("the old endpoint has %d, the new %d", one.count(), two.count())
+	}
+	release()
+	if code := <-old; code != http.StatusOK {
+		t.Errorf("the message in flight ended with %d", code)
+	}
+	w.write(w.conf(two.URL, ""))
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the listener of a source that went is closed", func() bool { return !strings.Contains(w.holds(), "127.0.0.1:3") })
+	eventually(t, "the old connector is closed", func() bool { return strings.Contains(w.holds(), "1 connectors of ep") })
+	a.end()
+}
+
+// TestReloadUnderTraffic changes the source itself again and again: no request
+// may see it.
+func TestReloadUnderTraffic(t *testing.T) {
+	w := newWorld(t)
+	ep := newEndpoint(t)
+	conf := w.conf(ep.URL, "")
+	w.write(conf)
+	a := w.start()
+	eventually(t, "it runs", func() bool { code, _ := w.send("127.0.0.1:1", "m"); return code == http.StatusOK })
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	for c := range 8 {
+		callers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if code, body := w.send("127.0.0.1:1", fmt.Sprintf("m-%d-%d", c, n)); code != http.StatusOK {
+					t.Errorf("%d %s", code, body)
+					return
+				}
+			}
+		})
+	}
+	for i := range 40 {
+		w.write(strings.Replace(conf, `listen: "127.0.0.1:1"`, fmt.Sprintf(`max_body: %dKiB, listen: "127.0.0.1:1"`, i+1), 1))
+		if _, err := a.Reload(t.Context()); err != nil && !strings.Contains(err.Error(), "older configurations") {
+			t.Errorf("reload %d: %v", i, err)
+		}
+	}
+	close(stop)
+	callers.Wait()
+	a.end()
+}
+
+// TestRemovedSource: a message that came in by a source just before a reload
+// removed it has no routes any more. It is given back, never acked as unrouted.
+func TestRemovedSource(t *testing.T) {
+	w := newWorld(t)
+	ep := newEndpoint(t)
+	with := strings.Replace(w.conf(ep.URL, `  - { name: extra, type: http, listen: "127.0.0.1:3" }`), "from: [web]", "from: [web, extra]", 1)
+	w.write(with)
+	a := w.start()
+	conn, err := net.Dial("tcp", w.real["127.0.0.1:3"])
+	must(t, err)
+	defer conn.Close()
+	// The answer to the expectation says that the source waits for the body.
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	must(t, err)
+	answers := bufio.NewReader(conn)
+	for line := ""; line != "\r\n"; {
+		line, err = answers.ReadString('\n')
+		must(t, err)
+	}
+	w.write(w.conf(ep.URL, ""))
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(conn, "{}")
+	must(t, err)
+	res, err := http.ReadResponse(answers, nil)
+	must(t, err)
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+		t.Errorf("answered %d %s, %v; want 503 with Retry-After", res.StatusCode, text, err)
+	}
+	if ep.count() != 0 {
+		t.Error("it was delivered although its route is gone")
+	}
+	conn.Close()
+	a.end()
+}
+
+// TestTooManyGenerations: at most four configurations drain at once.
+func TestTooManyGenerations(t *testing.T) {
 	w := newWorld(t)
 	ep := newEndpoint(t)
 	w.write(w.conf(ep.URL, ""))
-	r := w.start()
-	var wrong strings.Builder
-	for i := range maxLogged + 5 {
-		fmt.Fprintf(&wrong, "nosuch%d: 1\n", i)
-	}
-	w.write(w.conf(ep.URL, wrong.String()))
-	_, err := r.Reload(t.Context())
-	if err == nil || strings.Count(err.Error(), "unknown key") != maxLogged+5 {
-		t.Errorf("the caller is told: %v", err)
-	}
-	r.end() // the last lines are written
-	var problems, more, refused int
-	for _, l := range w.records() {
-		switch {
-		case strings.HasPrefix(l.Text, "configuration: unknown key"):
-			problems++
-			if l.Level != "ERROR" || !strings.Contains(l.At, "pawl.yaml:") {
-				t.Errorf("a problem: %+v", l)
+	a := w.start()
+	release := ep.hold()
+	var callers sync.WaitGroup
+	var refused error
+	for i := range 6 {
+		callers.Go(func() {
+			if code, body := w.send("127.0.0.1:1", fmt.Sprintf("m%d", i)); code != http.StatusOK {
+				t.Errorf("%d %s", code, body)
 			}
-		case strings.HasPrefix(l.Text, "configuration: more"):
-			more = l.Problems
-		case l.Text == "configuration refused":
-			refused++
-			if l.Generation != nil || strings.ContainsAny(l.Error, "\n\\") || !strings.Contains(l.Error, fmt.Sprint(maxLogged+5)) {
-				t.Errorf("the refusal: %+v", l)
+		})
+		eventually(t, "the message is at the endpoint", func() bool { return ep.count() == i+1 })
+		if _, refused = a.Reload(t.Context()); refused != nil {
+			if i != 4 {
+				t.Errorf("the reload after %d that drain was refused", i)
 			}
+			break
 		}
 	}
-	if problems != maxLogged || more != 5 || refused != 1 {
-		t.Errorf("%d problems, %d more, %d refusals; want %d, 5, 1\n%s", problems, more, refused, maxLogged, w.logged())
+	if refused == nil || !strings.Contains(refused.Error(), "older configurations") {
+		t.Errorf("six generations drain at once: %v", refused)
+	}
+	release()
+	callers.Wait()
+	eventually(t, "a reload works again", func() bool { _, err := a.Reload(t.Context()); return err == nil })
+	a.end()
+}
+
+// TestRedactor: what was in force stays hidden, however many configurations are
+// refused; so does what is being tried.
+func TestRedactor(t *testing.T) {
+	load := func(secret string) *config.Redactor {
+		t.Setenv("APP_TEST_SECRET", secret)
+		file := filepath.Join(t.TempDir(), "pawl.yaml")
+		must(t, os.WriteFile(file, []byte(`
+sources: [ { name: web, type: http, listen: "127.0.0.1:1", auth: { bearer: { token: "{{secrets.APP_TEST_SECRET}}" } } } ]
+routes: [ { name: all, from: [web], to: [ep] } ]
+destinations: [ { name: ep, type: stderr } ]
+`), 0o600))
+		c, report := Load([]string{file}, builtin.Connectors())
+		must(t, report.Err())
+		return c.Secrets
+	}
+	var r redactor
+	if got := r.Redact("nothing"); got != "nothing" {
+		t.Errorf("an empty redactor says %q", got)
+	}
+	r.keep(load("first-secret"))
+	r.keep(load("second-secret"))
+	for i := range 20 {
+		r.try(load(fmt.Sprintf("refused-secret-%d", i)))
+	}
+	if got := r.Redact("first-secret second-secret refused-secret-19"); strings.Contains(got, "secret") {
+		t.Errorf("seen: %q", got)
+	}
+	var out bytes.Buffer
+	if n, err := (redacted{&out, &r}).Write([]byte("a first-secret\n")); err != nil || n != 15 || out.String() != "a ***\n" {
+		t.Errorf("the writer: %d, %v, %q", n, err, out.String())
 	}
 }

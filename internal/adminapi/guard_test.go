@@ -1,0 +1,55 @@
+package adminapi
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestGuards(t *testing.T) {
+	const key = "a-key-of-sufficient-length"
+	reached := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	try := func(h http.Handler, host string, header ...string) int {
+		r := httptest.NewRequest(http.MethodPost, "/v3/reload", nil)
+		r.Host = host
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	local := LocalOnly(reached)
+	for _, host := range []string{"127.0.0.1:7077", "127.8.8.8", "[::1]:7077", "[::1]", "::1", "localhost:7077", "LOCALHOST"} {
+		if code := try(local, host); code != http.StatusNoContent {
+			t.Errorf("Host %s: %d", host, code)
+		}
+	}
+	for _, host := range []string{"", "example.com", "10.0.0.1:7077", "localhost.example.com", "127.0.0.1.example.com", "0.0.0.0:7077"} {
+		if code := try(local, host); code != http.StatusForbidden {
+			t.Errorf("Host %q: %d", host, code)
+		}
+	}
+	for header, value := range map[string]string{"Origin": "null", "Sec-Fetch-Site": "cross-site"} {
+		if code := try(local, "127.0.0.1", header, value); code != http.StatusForbidden {
+			t.Errorf("%s: %s: %d", header, value, code)
+		}
+	}
+	for site, want := range map[string]int{"none": 204, "same-origin": 204, "same-site": 403} {
+		if code := try(local, "127.0.0.1", "Sec-Fetch-Site", site); code != want {
+			t.Errorf("Sec-Fetch-Site %s: %d", site, code)
+		}
+	}
+	keyed := RequireKey([]string{"another-key-of-some-length", key}, reached)
+	for value, want := range map[string]int{
+		"Bearer " + key: 204, "bearer " + key: 204, "Bearer another-key-of-some-length": 204,
+		"": 401, "Bearer": 401, "Bearer ": 401, "Bearer " + key + "x": 401, "Basic " + key: 401, key: 401, "Bearer a-key": 401,
+	} {
+		if code := try(keyed, "example.com", "Authorization", value); code != want {
+			t.Errorf("Authorization %q: %d, want %d", value, code, want)
+		}
+	}
+	if code := try(RequireKey(nil, reached), "127.0.0.1", "Authorization", "Bearer "); code != http.StatusUnauthorized {
+		t.Errorf("without any key: %d", code)
+	}
+}
