@@ -15,10 +15,6 @@ import (
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
-// adminOwner is the name under which the admin paths are mounted; no source can
-// have it.
-const adminOwner = "(admin)"
-
 // Admin returns what the admin calls look at and act on.
 func (a *App) Admin() adminapi.Options {
 	return adminapi.Options{
@@ -62,7 +58,7 @@ func (a *App) mountAdmin(c *config.Config) (unmount []func(), err error) {
 		paths["/v3/"] = api
 	}
 	for path, h := range paths {
-		un, err := a.hub.Mount(c.HTTP.Listen, conf, adminOwner, path, h)
+		un, err := a.hub.Mount(c.HTTP.Listen, conf, path, h)
 		if err != nil {
 			for _, un := range unmount {
 				un()

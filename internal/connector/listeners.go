@@ -13,8 +13,8 @@ type Listeners interface {
 	// called, which stops new requests on that path and does not wait for
 	// those in flight. The address is opened with the first path and closed
 	// after the last. tls is nil for plain HTTP; two mounts at one address
-	// must agree on having it. A path that is taken is an error, but for the
-	// same owner: the newer mount then takes the path over, so that a reload
-	// never has a moment without it.
-	Mount(address string, tls *tls.Config, owner, path string, h http.Handler) (unmount func(), err error)
+	// must agree on having it. The newest mount of a path serves it: so a reload
+	// never has a moment without it, and a source may get another name. That no
+	// two sources of one configuration want one path is for its check to see.
+	Mount(address string, tls *tls.Config, path string, h http.Handler) (unmount func(), err error)
 }

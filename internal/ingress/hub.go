@@ -64,11 +64,11 @@ func New(o Options) *Hub {
 // errClosed is a Mount after Close.
 var errClosed = errors.New("ingress: the listeners are closed")
 
-// Mount serves path at address with handler; see connector.Listeners. When an
-// owner has mounted a path more than once the newest mount that is left serves
-// it, so that a reload that is taken back leaves the old one in place. The
-// same goes for the TLS configuration of the address.
-func (h *Hub) Mount(address string, conf *tls.Config, owner, path string, handler http.Handler) (unmount func(), err error) {
+// Mount serves path at address with handler; see connector.Listeners. Of several
+// mounts of a path the newest that is left serves it, so that a reload that is
+// taken back leaves the old one in place. The same goes for the TLS
+// configuration of the address.
+func (h *Hub) Mount(address string, conf *tls.Config, path string, handler http.Handler) (unmount func(), err error) {
 	if !strings.HasPrefix(path, "/") {
 		return nil, fmt.Errorf("path %q must begin with a slash", path)
 	}
@@ -87,10 +87,7 @@ func (h *Hub) Mount(address string, conf *tls.Config, owner, path string, handle
 	if s.secure != (conf != nil) {
 		return nil, fmt.Errorf("%s is used with and without tls; sources at one address must agree", address)
 	}
-	if taken := s.ownerOf(path); taken != "" && taken != owner {
-		return nil, fmt.Errorf("path %q at %s is taken by %q", path, address, taken)
-	}
-	m := &mount{owner: owner, path: path, handler: handler, tls: forServer(conf)}
+	m := &mount{path: path, handler: handler, tls: forServer(conf)}
 	s.mounts = append(s.mounts, m)
 	s.publish()
 	return func() { h.unmount(s, m) }, nil

@@ -54,9 +54,9 @@ func inBubble(t *testing.T, o Options, body func(r *rig)) {
 	})
 }
 
-func (r *rig) mount(owner, path string, h http.Handler) func() {
+func (r *rig) mount(path string, h http.Handler) func() {
 	r.Helper()
-	unmount, err := r.hub.Mount(addr, nil, owner, path, h)
+	unmount, err := r.hub.Mount(addr, nil, path, h)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (r *rig) get(path string) (int, string) {
 func TestPathsFindTheirSource(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
 		for _, p := range []string{"/events", "/a/", "/a/b/", "/a/b"} {
-			r.mount("owner of "+p, p, say(p))
+			r.mount(p, say(p))
 		}
 		for path, want := range map[string]string{
 			"/events": "/events", "/events?x=/a/": "/events", "/a/": "/a/", "/a/x": "/a/",
@@ -98,21 +98,16 @@ func TestPathsFindTheirSource(t *testing.T) {
 
 func TestMountRefuses(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
-		r.mount("web", "/events", say(""))
-		for _, c := range []struct{ address, owner, path, want string }{
-			{addr, "other", "/events", `path "/events" at 10.0.0.1:8080 is taken by "web"`},
-			{addr, "other", "events", `path "events" must begin with a slash`},
-		} {
-			if _, err := r.hub.Mount(c.address, nil, c.owner, c.path, say("")); err == nil || err.Error() != c.want {
-				t.Errorf("Mount(%q, %q): %v, want %s", c.owner, c.path, err, c.want)
-			}
+		r.mount("/events", say(""))
+		if _, err := r.hub.Mount(addr, nil, "events", say("")); err == nil || err.Error() != `path "events" must begin with a slash` {
+			t.Errorf("Mount of a path without a slash: %v", err)
 		}
 		taken, err := r.net.Listen("tcp", "10.0.0.1:81")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer taken.Close()
-		if _, err := r.hub.Mount("10.0.0.1:81", nil, "web", "/", say("")); err == nil || !strings.Contains(err.Error(), "can't listen at 10.0.0.1:81") {
+		if _, err := r.hub.Mount("10.0.0.1:81", nil, "/", say("")); err == nil || !strings.Contains(err.Error(), "can't listen at 10.0.0.1:81") {
 			t.Errorf("Mount of a taken address: %v", err)
 		}
 	})
@@ -126,14 +121,14 @@ func TestReloadNeverLeavesAPathUnserved(t *testing.T) {
 				t.Fatalf("got %d %q, want %q", status, body, want)
 			}
 		}
-		first := r.mount("web", "/x", say("first"))
+		first := r.mount("/x", say("first"))
 		expect("first")
-		second := r.mount("web", "/x", say("second"))
+		second := r.mount("/x", say("second"))
 		expect("second")
 		first()
 		first() // twice does nothing
 		expect("second")
-		third := r.mount("web", "/x", say("third"))
+		third := r.mount("/x", say("third"))
 		third() // a reload taken back
 		expect("second")
 		if n := r.net.Dials(); n != 1 {
@@ -148,7 +143,7 @@ func TestReloadNeverLeavesAPathUnserved(t *testing.T) {
 
 func TestLastUnmountFinishesWhatIsInFlight(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
-		unmount := r.mount("web", "/slow", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		unmount := r.mount("/slow", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(20 * time.Second)
 			_, _ = io.WriteString(w, "done")
 		}))
@@ -163,7 +158,7 @@ func TestLastUnmountFinishesWhatIsInFlight(t *testing.T) {
 		if _, err := r.net.Dial(r.Context(), "tcp", addr); err == nil {
 			t.Error("the socket is still open")
 		}
-		again := r.mount("web", "/slow", say("new")) // the address is free
+		again := r.mount("/slow", say("new")) // the address is free
 		if _, body := r.get("/slow"); body != "new" {
 			t.Errorf("after opening again: %q", body)
 		}
@@ -174,7 +169,7 @@ func TestLastUnmountFinishesWhatIsInFlight(t *testing.T) {
 
 func TestClosingListenerAsksToComeBack(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
-		unmount := r.mount("web", "/x", say("x"))
+		unmount := r.mount("/x", say("x"))
 		s := r.hub.servers[addr]
 		unmount()
 		rec := &recorder{header: http.Header{}}
@@ -187,7 +182,7 @@ func TestClosingListenerAsksToComeBack(t *testing.T) {
 
 func TestCloseIsGracefulAndBounded(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
-		r.mount("web", "/slow", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		r.mount("/slow", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(20 * time.Second)
 		}))
 		var wg sync.WaitGroup
@@ -203,7 +198,7 @@ func TestCloseIsGracefulAndBounded(t *testing.T) {
 			t.Errorf("Close past its time: %v", err)
 		}
 		wg.Wait()
-		if _, err := r.hub.Mount(addr, nil, "web", "/", say("")); err == nil {
+		if _, err := r.hub.Mount(addr, nil, "/", say("")); err == nil {
 			t.Error("Mount after Close worked")
 		}
 		time.Sleep(time.Minute) // let the handler return
@@ -232,7 +227,7 @@ func TestSlowCallersAreCut(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, Options{}, func(r *rig) {
-				r.mount("web", "/x", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				r.mount("/x", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 					if _, err := io.ReadAll(q.Body); err != nil {
 						w.WriteHeader(http.StatusRequestTimeout)
 					}
@@ -251,7 +246,7 @@ func TestSlowCallersAreCut(t *testing.T) {
 
 func TestHeaderBound(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
-		r.mount("web", "/x", say("ok"))
+		r.mount("/x", say("ok"))
 		for size, want := range map[int]int{MaxHeaderBytes - 1024: 200, MaxHeaderBytes + 8192: 431} {
 			conn := r.raw(fmt.Sprintf("GET /x HTTP/1.1\r\nHost: x\r\nX-Big: %s\r\n\r\n", strings.Repeat("a", size)))
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -265,7 +260,7 @@ func TestHeaderBound(t *testing.T) {
 
 func TestConnectionsAreBounded(t *testing.T) {
 	inBubble(t, Options{MaxConns: 2}, func(r *rig) {
-		r.mount("web", "/x", say("ok"))
+		r.mount("/x", say("ok"))
 		first, second := r.raw(""), r.raw("")
 		third := r.raw("GET /x HTTP/1.1\r\nHost: x\r\n\r\n")
 		_ = third.SetReadDeadline(time.Now().Add(time.Second))

@@ -58,9 +58,9 @@ type server struct {
 }
 
 type mount struct {
-	owner, path string
-	handler     http.Handler
-	tls         *tls.Config
+	path    string
+	handler http.Handler
+	tls     *tls.Config
 }
 
 // table finds the handler of a path.
@@ -121,16 +121,6 @@ func forServer(c *tls.Config) *tls.Config {
 		c.NextProtos = []string{"h2", "http/1.1"}
 	}
 	return c
-}
-
-// ownerOf returns who has the path, or "".
-func (s *server) ownerOf(path string) string {
-	for _, m := range s.mounts {
-		if m.path == path {
-			return m.owner
-		}
-	}
-	return ""
 }
 
 // publish makes the mounts what requests see.

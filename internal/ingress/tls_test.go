@@ -46,7 +46,7 @@ func TestTLSServesTheNewestCertificateOverHTTP2(t *testing.T) {
 		before, trustBefore := certificate(r.T, "old.test")
 		after, trustAfter := certificate(r.T, "new.test")
 		names := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, q.Proto) })
-		first, err := r.hub.Mount(addr, before, "web", "/x", names)
+		first, err := r.hub.Mount(addr, before, "/x", names)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestTLSServesTheNewestCertificateOverHTTP2(t *testing.T) {
 		if got, err := get("old.test", trustBefore); err != nil || got != "HTTP/2.0" {
 			r.Errorf("before the reload: %q, %v", got, err)
 		}
-		if _, err := r.hub.Mount(addr, after, "web", "/x", names); err != nil {
+		if _, err := r.hub.Mount(addr, after, "/x", names); err != nil {
 			r.Fatal(err)
 		}
 		first()
@@ -77,7 +77,7 @@ func TestTLSServesTheNewestCertificateOverHTTP2(t *testing.T) {
 		if _, err := get("old.test", trustBefore); err == nil {
 			r.Error("the old certificate is still served")
 		}
-		if _, err := r.hub.Mount(addr, nil, "web", "/plain", names); err == nil || !strings.Contains(err.Error(), "must agree") {
+		if _, err := r.hub.Mount(addr, nil, "/plain", names); err == nil || !strings.Contains(err.Error(), "must agree") {
 			r.Errorf("a plain mount at a TLS address: %v", err)
 		}
 	})

@@ -101,7 +101,7 @@ func OpenSource(settings *SourceSettings, env connector.Env) (*Source, error) {
 		s.ownHub = ingress.New(ingress.Options{Listen: env.Listen, Log: env.Log})
 		listeners = s.ownHub
 	}
-	unmount, err := listeners.Mount(settings.Listen, conf, env.Name, settings.Path, s)
+	unmount, err := listeners.Mount(settings.Listen, conf, settings.Path, s)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +229,7 @@ func (s *Source) refuse(w nethttp.ResponseWriter, r refusal) {
 	case problem.Unavailable:
 		w.Header().Set("Retry-After", problem.RetryAfter(0))
 		how = event.SettledRefused
+	default: // no more to say
 	}
 	problem.Document{Type: r.typ, Detail: r.detail}.Write(w)
 	s.emit(event.Event{
