@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/pawlhq/pawl/internal/core/duration"
 )
 
 // Duration is a length of time, written as a Go duration with d for days:
@@ -18,28 +20,7 @@ type Duration time.Duration
 func (d Duration) D() time.Duration { return time.Duration(d) }
 
 // String writes the shortest form that ParseDuration reads back.
-func (d Duration) String() string {
-	t := time.Duration(d)
-	if t == 0 {
-		return "0s"
-	}
-	var b strings.Builder
-	if days := t / (24 * time.Hour); days > 0 {
-		fmt.Fprintf(&b, "%dd", days)
-		t -= days * 24 * time.Hour
-	}
-	if t > 0 {
-		s := t.String()
-		if strings.HasSuffix(s, "m0s") {
-			s = strings.TrimSuffix(s, "0s")
-		}
-		if strings.HasSuffix(s, "h0m") {
-			s = strings.TrimSuffix(s, "0m")
-		}
-		b.WriteString(s)
-	}
-	return b.String()
-}
+func (d Duration) String() string { return duration.Text(d.D()) }
 
 // ParseDuration reads a duration. A number without a unit is an error but for
 // 0, and so are a negative one and one past 292 years.
@@ -60,10 +41,10 @@ func ParseDuration(s string) (Duration, error) {
 		if err != nil || days < 0 || math.IsNaN(days) || strings.ContainsAny(n, "eExXpP_+iInN") {
 			return bad()
 		}
-		if days > float64(math.MaxInt64)/float64(24*time.Hour) {
+		if days > float64(math.MaxInt64)/float64(duration.Day) {
 			return 0, fmt.Errorf("bad duration %q: it is too long", s)
 		}
-		total = time.Duration(days * float64(24*time.Hour))
+		total = time.Duration(days * float64(duration.Day))
 		if rest = after; rest == "" {
 			return Duration(total), nil
 		}

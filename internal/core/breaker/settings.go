@@ -3,6 +3,8 @@ package breaker
 import (
 	"fmt"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/core/duration"
 )
 
 // Settings are the numbers of a breaker.
@@ -67,16 +69,16 @@ func (s Settings) Check() []Problem {
 		add("min_requests", "must be from 1 to 100000, not %d", s.MinRequests)
 	}
 	if s.Window < 100*time.Millisecond || s.Window > day {
-		add("window", "must be from 100ms to 24h, not %v", s.Window)
+		add("window", "must be from 100ms to 24h, not %s", duration.Text(s.Window))
 	}
 	if s.OpenFor < time.Millisecond || s.OpenFor > day {
-		add("open_for", "must be from 1ms to 24h, not %v", s.OpenFor)
+		add("open_for", "must be from 1ms to 24h, not %s", duration.Text(s.OpenFor))
 	}
 	switch {
 	case s.MaxOpenFor > day:
-		add("max_open_for", "must be at most 24h, not %v", s.MaxOpenFor)
+		add("max_open_for", "must be at most 24h, not %s", duration.Text(s.MaxOpenFor))
 	case s.MaxOpenFor < s.OpenFor:
-		add("max_open_for", "%v is shorter than open_for, %v", s.MaxOpenFor, s.OpenFor)
+		add("max_open_for", "%s is shorter than open_for, %s", duration.Text(s.MaxOpenFor), duration.Text(s.OpenFor))
 	}
 	if s.HalfOpenMax < 1 || s.HalfOpenMax > 1000 {
 		add("half_open_max", "must be from 1 to 1000, not %d", s.HalfOpenMax)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/backoff"
+	"github.com/pawlhq/pawl/internal/core/duration"
 	"github.com/pawlhq/pawl/internal/core/failure"
 )
 
@@ -98,11 +99,11 @@ func (o Overlay) Check() []Problem {
 	}{{FieldBackoff, o.Backoff}, {FieldMaxBackoff, o.MaxBackoff}, {FieldMaxRetryAfter, o.MaxRetryAfter}}
 	for _, w := range waits {
 		if w.value != nil && (*w.value < 0 || *w.value > MaxWait) {
-			add(w.field, "must be from 0s to 30d, not %v", *w.value)
+			add(w.field, "must be from 0s to 30d, not %s", duration.Text(*w.value))
 		}
 	}
 	if o.Backoff != nil && o.MaxBackoff != nil && *o.Backoff > *o.MaxBackoff {
-		add(FieldBackoff, "%v is longer than max_backoff, %v", *o.Backoff, *o.MaxBackoff)
+		add(FieldBackoff, "%s is longer than max_backoff, %s", duration.Text(*o.Backoff), duration.Text(*o.MaxBackoff))
 	}
 	if o.Jitter != nil {
 		switch *o.Jitter {
