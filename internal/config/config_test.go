@@ -113,7 +113,7 @@ const (
 func testOptions() Options {
 	env := map[string]string{
 		"PORT": "8080", "HOST": "127.0.0.1", "EMPTY": "", "WORKERS": "8",
-		"TOKEN": testSecret, "KEY": multiSecret, "PIN": "123", "NUMBER": "12x34",
+		"TOKEN": testSecret, "KEY": multiSecret, "PIN": "123", "BRACES": "a{{.b}}c", "NUMBER": "12x34",
 	}
 	return Options{
 		Registry: testRegistry(),
@@ -187,7 +187,7 @@ func golden(t *testing.T, path string, got []byte) {
 // noSecret fails when one of the test's secrets is in s.
 func noSecret(t *testing.T, s string) {
 	t.Helper()
-	for _, secret := range []string{testSecret, "second line of a key", "12x34"} {
+	for _, secret := range []string{testSecret, "second line of a key", "12x34", ".b}}c"} {
 		if strings.Contains(s, secret) {
 			t.Errorf("a secret value is in:\n%s", s)
 		}

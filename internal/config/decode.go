@@ -331,6 +331,10 @@ func (d decoder) template(n *yaml.Node, text string, t tags, key string) {
 	if t.jq == noJQ {
 		return
 	}
+	if s := d.l.notes[n].braces; s != "" {
+		d.l.errorf(d.f, n, "%s: the value of {{secrets.%s}} holds {{, which begins an expression here", key, s)
+		return
+	}
 	parsed, err := connector.ParseTemplate(text)
 	if err != nil {
 		d.l.errorf(d.f, n, "%s: %v", key, err)

@@ -18,6 +18,7 @@ const maxSecretBytes = 64 << 10
 // note is what is remembered of a scalar in which something was replaced.
 type note struct {
 	secret string // the name of the first secret in it; "" for none
+	braces string // the name of one whose value would be read as a template
 }
 
 // findSecrets reads the `secrets` of whichever file has it, before anything is
@@ -107,6 +108,9 @@ func (l *loader) replace(f *file, n *yaml.Node, lookup func(reference) (string, 
 			l.secrets.add(value)
 			if found.secret == "" {
 				found.secret = ref.name
+			}
+			if strings.Contains(value, "{{") {
+				found.braces = ref.name
 			}
 			if len(value) < MinScrubbed {
 				l.warnf(f, n, "the secret %s is shorter than %d bytes: too short to be hidden in logs", ref.name, MinScrubbed)

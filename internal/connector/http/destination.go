@@ -136,11 +136,14 @@ func (d *Destination) setHeaders(s *DestinationSettings, compile func(string) (c
 			d.static = append(d.static, egress.Field{Name: name, Value: fixed})
 			continue
 		}
-		exprs, err := compileParts(text, compile)
+		if compile == nil {
+			return fmt.Errorf("headers.%s: %w", name, errNoExpressions)
+		}
+		expr, err := text.Compile(compile)
 		if err != nil {
 			return fmt.Errorf("headers.%s: %w", name, err)
 		}
-		d.varied = append(d.varied, variedField{name, text, exprs})
+		d.varied = append(d.varied, variedField{name, expr})
 	}
 	if !d.taken["User-Agent"] {
 		d.static = append(d.static, egress.Field{Name: "User-Agent", Value: userAgent()})
@@ -192,28 +195,19 @@ var userAgent = sync.OnceValue(func() string {
 
 // variedField is a header whose value depends on the message.
 type variedField struct {
-	name  string
-	text  connector.Template
-	exprs []connector.Expr
+	name string
+	text connector.Expr
 }
 
 func (f variedField) value(ctx context.Context, m *message.Message) (string, error) {
-	var b strings.Builder
-	for i, part := range f.text.Parts {
-		if part.Expr == "" {
-			b.WriteString(part.Literal)
-			continue
-		}
-		v, err := f.exprs[i].String(ctx, m)
-		if err != nil {
-			return "", fmt.Errorf("header %s: {{ %s }}: %w", f.name, part.Expr, err)
-		}
-		b.WriteString(v)
+	v, err := f.text.String(ctx, m)
+	if err != nil {
+		return "", fmt.Errorf("header %s: %w", f.name, err)
 	}
-	if v := b.String(); connector.IsFieldValue(v) {
-		return v, nil
+	if !connector.IsFieldValue(v) {
+		return "", fmt.Errorf("header %s would hold a control character", f.name)
 	}
-	return "", fmt.Errorf("header %s would hold a control character", f.name)
+	return v, nil
 }
 
 // Send implements connector.Destination.

@@ -84,7 +84,7 @@ func TestOpenRefuses(t *testing.T) {
 		want   string
 	}{
 		"expression in the URL":  {func(s *DestinationSettings) { s.URL = "http://a.test/{{ x }}" }, "url: {{ x }}: no such expression"},
-		"expression in a header": {func(s *DestinationSettings) { s.Headers = map[string]setting.Secret{"X": one("{{ x }}")} }, "headers.X: {{ x }}: no such expression"},
+		"expression in a header": {func(s *DestinationSettings) { s.Headers = map[string]setting.Secret{"X": one("{{ x }}")} }, "headers.X: template: the {{ at byte 1: no such expression"},
 		"the key among headers":  {func(s *DestinationSettings) { s.Headers = map[string]setting.Secret{"idempotency-key": one("x")} }, "headers.Idempotency-Key: pawl sets this one itself"},
 		"a signature among them": {func(s *DestinationSettings) {
 			s.Headers = map[string]setting.Secret{"x-signature": one("x")}

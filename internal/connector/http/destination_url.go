@@ -142,6 +142,9 @@ func (of urlOf) message(ctx context.Context, m *message.Message) (*url.URL, erro
 	})
 }
 
+// errNoExpressions is a destination that was given no compiler.
+var errNoExpressions = errors.New("expressions can't be used here")
+
 // compileParts compiles the expressions of a template, in the place of their
 // parts.
 func compileParts(t connector.Template, compile func(string) (connector.Expr, error)) ([]connector.Expr, error) {
@@ -151,7 +154,7 @@ func compileParts(t connector.Template, compile func(string) (connector.Expr, er
 			continue
 		}
 		if compile == nil {
-			return nil, errors.New("expressions can't be used here")
+			return nil, errNoExpressions
 		}
 		expr, err := compile(part.Expr)
 		if err != nil {
