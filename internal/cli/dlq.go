@@ -261,7 +261,10 @@ func (sh *shell) dlqReplay(ctx context.Context, b backend, req adminapi.Replay) 
 	bar := sh.progress()
 	last, err := b.replay(ctx, req, bar.show)
 	bar.end()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && last.Total > 0: // as far as it is known
+		last.Error = "interrupted; run the command again to go on with the rest"
+	case err != nil:
 		return err
 	}
 	if sh.json {

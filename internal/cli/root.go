@@ -149,6 +149,9 @@ func (sh *shell) exitCode(err error) int {
 			fmt.Fprintln(sh.err, "pawl:", err)
 		}
 		return exitUsage
+	case errors.Is(err, context.Canceled): // by a signal: nothing else cancels a command
+		fmt.Fprintln(sh.err, "pawl: interrupted")
+		return exitNo
 	}
 	fmt.Fprintln(sh.err, "pawl:", err)
 	var refused *control.Problem

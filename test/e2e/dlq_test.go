@@ -265,3 +265,36 @@ func TestDLQBesideAndWithout(t *testing.T) {
 		}
 	}
 }
+
+// TestInterruptReplay: Ctrl-C ends a replay in order, beside a running pawl and
+// without one. It says what is left, and the rest can be brought home later.
+func TestInterruptReplay(t *testing.T) {
+	for _, way := range []string{"beside", "without"} {
+		t.Run(way, func(t *testing.T) {
+			s := newSite(t)
+			ep := newEndpoint(t)
+			s.write(oneEndpoint(ep))
+			p := s.start()
+			die(s, ep, "m", 10)
+			if way == "without" {
+				p.stop()
+			}
+			replay := s.launchCmd(exec.Command(binary, "dlq", "replay", "--all", "--rate", "5/s", "-c", s.path("pawl.yaml")))
+			// At the third, the first two have been told of.
+			eventually(t, "it goes on", func() bool { return ep.count() > 2 })
+			replay.signal(os.Interrupt)
+			if code := replay.wait(); code != 1 {
+				t.Errorf("exit %d", code)
+			}
+			has(t, replay.out.String(), "10 letters: ", " left\ninterrupted; run the command again")
+			open := len(s.letters())
+			if open == 0 || open+ep.count() < 10 {
+				t.Errorf("%d are left, %d arrived", open, ep.count())
+			}
+			s.must(0, "dlq", "replay", "--all")
+			if len(s.letters()) != 0 || ep.count() != 10 {
+				t.Errorf("%d arrived in the end", ep.count())
+			}
+		})
+	}
+}
