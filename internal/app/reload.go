@@ -39,7 +39,11 @@ func (a *App) Reload(ctx context.Context) (generation int, err error) {
 	c, report := a.opts.Load()
 	a.logProblems(report)
 	if n := report.Errors(); n > 0 {
-		a.events(event.Event{Kind: event.Reloaded, At: time.Now(), Error: fmt.Sprintf("errors in the configuration: %d; the one in force goes on", n)})
+		why := "it has an error"
+		if n > 1 {
+			why = fmt.Sprintf("it has %d errors", n)
+		}
+		a.events(event.Event{Kind: event.Reloaded, At: time.Now(), Error: why + "; the one in force goes on"})
 		var text strings.Builder
 		if err := report.Write(&text, config.Plain); err != nil {
 			return 0, err
