@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/message"
 )
 
@@ -39,15 +40,12 @@ func (d *destinationSink) Write(ctx context.Context, l *message.DeadLetter) erro
 // line each, one at a time. The end of ctx ends the wait for a reader that does
 // not read; a line that was begun may still come out.
 func NewStreamSink(name string, w io.Writer) Sink {
-	s := &streamSink{name: name, w: w, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
-	return s
+	return &streamSink{name, connector.NewStream(w)}
 }
 
 type streamSink struct {
 	name string
-	w    io.Writer
-	turn chan struct{} // holds one token
+	to   *connector.Stream
 }
 
 func (s *streamSink) Name() string { return s.name }
@@ -57,25 +55,14 @@ func (s *streamSink) Write(ctx context.Context, l *message.DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	line = append(line, '\n')
 	// A pipe that nobody reads must not hold a message for ever.
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return fmt.Errorf("nobody reads it: %w", ctx.Err())
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.w.Write(line)
-		s.turn <- struct{}{}
-		done <- err
-	}()
-	select {
-	case err := <-done:
+	if err := s.to.Write(ctx, append(line, '\n')); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("nobody reads it: %w", err)
+		}
 		return err
-	case <-ctx.Done():
-		return fmt.Errorf("nobody reads it: %w", ctx.Err())
 	}
+	return nil
 }

@@ -6,9 +6,7 @@ package stdio
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
-	"os/signal"
 	"sync/atomic"
 	"syscall"
 
@@ -37,66 +35,25 @@ func DestinationKinds() []connector.DestinationKind {
 
 // One stream each: all destinations that write to it share its turn.
 var (
-	stdout = newStream(os.Stdout)
-	stderr = newStream(os.Stderr)
+	stdout = connector.NewStream(os.Stdout)
+	stderr = connector.NewStream(os.Stderr)
 )
 
-func kind(name string, to *stream) connector.DestinationKind {
+func kind(name string, to *connector.Stream) connector.DestinationKind {
 	return connector.DestinationKind{
 		Type: name,
 		Doc:  "Writes a line for each message to pawl's " + name + ". A pipe is no store: what reads it may lose the line.",
 		New:  func() connector.Settings { return &Settings{Format: connector.LinePlain} },
 		Open: func(s connector.Settings, _ connector.Env) (connector.Destination, error) {
-			// A reader that went away must be an error of a send, not the end
-			// of the process, which Go makes of it on these two descriptors.
-			signal.Ignore(syscall.SIGPIPE)
 			return &destination{format: s.(*Settings).Format, to: to}, nil
 		},
 		Pipe: true,
 	}
 }
 
-// stream writes lines to w one at a time. Safe for concurrent use.
-type stream struct {
-	w    io.Writer
-	turn chan struct{} // holds one token: whose turn it is
-}
-
-func newStream(w io.Writer) *stream {
-	s := &stream{w: w, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
-	return s
-}
-
-// write writes the line and returns once it is out or ctx ends. A line that was
-// begun is finished all the same, and nobody else's turn comes before: a reader
-// that does not read holds up one goroutine, however many messages wait.
-func (s *stream) write(ctx context.Context, line []byte) error {
-	if err := ctx.Err(); err != nil {
-		return err // not left to the chance of select
-	}
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.w.Write(line)
-		s.turn <- struct{}{}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 type destination struct {
 	format connector.LineFormat
-	to     *stream
+	to     *connector.Stream
 	closed atomic.Bool
 }
 
@@ -114,7 +71,7 @@ func (d *destination) Send(ctx context.Context, m *message.Message) (connector.A
 	}
 	// The line may be the message's own body: the newline goes to a copy.
 	whole := append(append(make([]byte, 0, len(line)+1), line...), '\n')
-	if err := d.to.write(ctx, whole); err != nil {
+	if err := d.to.Write(ctx, whole); err != nil {
 		return connector.Answer{}, classify(err)
 	}
 	return connector.Answer{}, nil

@@ -40,7 +40,7 @@ func (d *dribble) Write(p []byte) (int, error) {
 
 func TestWholeLines(t *testing.T) {
 	var out dribble
-	to := newStream(&out)
+	to := connector.NewStream(&out)
 	var wg sync.WaitGroup
 	for range 100 {
 		d := &destination{format: connector.LinePlain, to: to}
@@ -58,7 +58,7 @@ func TestWholeLines(t *testing.T) {
 
 func TestEnvelope(t *testing.T) {
 	var out bytes.Buffer
-	d := &destination{format: connector.LineEnvelope, to: newStream(&out)}
+	d := &destination{format: connector.LineEnvelope, to: connector.NewStream(&out)}
 	if _, err := d.Send(t.Context(), msg("a\nb")); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestEnvelope(t *testing.T) {
 // The newline must not be written into the array behind a body that is shared.
 func TestBodyIsNotWrittenTo(t *testing.T) {
 	backing := []byte("bodyX")
-	d := &destination{format: connector.LinePlain, to: newStream(&bytes.Buffer{})}
+	d := &destination{format: connector.LinePlain, to: connector.NewStream(&bytes.Buffer{})}
 	if _, err := d.Send(t.Context(), &message.Message{ID: "1", Body: backing[:4]}); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (s stuck) Write(p []byte) (int, error) { <-s.gate; return len(p), nil }
 func TestNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		d := &destination{format: connector.LinePlain, to: newStream(stuck{gate})}
+		d := &destination{format: connector.LinePlain, to: connector.NewStream(stuck{gate})}
 		began := time.Now()
 		var wg sync.WaitGroup
 		for range 3 {
@@ -118,7 +118,7 @@ func TestFailures(t *testing.T) {
 		&os.PathError{Op: "write", Err: syscall.ENOSPC}: {"file", "file:ENOSPC"},
 		errors.New("odd"): {"file", "file:EIO"},
 	} {
-		d := &destination{format: connector.LinePlain, to: newStream(broken{err})}
+		d := &destination{format: connector.LinePlain, to: connector.NewStream(broken{err})}
 		_, got := d.Send(t.Context(), msg("x"))
 		if diff := cmp.Diff(tags, failure.From(got).Tags); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -127,7 +127,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	d := &destination{format: connector.LinePlain, to: newStream(&bytes.Buffer{})}
+	d := &destination{format: connector.LinePlain, to: connector.NewStream(&bytes.Buffer{})}
 	if err := errors.Join(d.Close(), d.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestDestinationSuite(t *testing.T) {
 		Open: func(t *testing.T, script connectortest.Script) (connector.Destination, connectortest.FarSide) {
 			r := &reader{script: script, end: make(chan struct{})}
 			t.Cleanup(func() { close(r.end) })
-			return &destination{format: connector.LineEnvelope, to: newStream(r)}, r
+			return &destination{format: connector.LineEnvelope, to: connector.NewStream(r)}, r
 		},
 		Clock: connectortest.InBubble,
 		Keys:  connectortest.Yes,
