@@ -57,17 +57,22 @@ func (l *lane) replace(dest connector.Destination) error {
 		return nil
 	}
 	l.line = &line{dest: dest}
-	if old == nil {
-		l.mu.Unlock()
-		return nil
-	}
-	old.retired = true
-	over := old.uses == 0
+	over := old.retire()
 	l.mu.Unlock()
 	if over {
 		return old.dest.Close()
 	}
 	return nil
+}
+
+// retire says that no further send will use the line, and whether it is to be
+// closed now: it is there and nobody uses it. The caller holds the lane's lock.
+func (n *line) retire() (over bool) {
+	if n == nil || n.retired {
+		return false
+	}
+	n.retired = true
+	return n.uses == 0
 }
 
 // Place is a message's place in a lane, or several of them for the several
@@ -132,12 +137,7 @@ func (d *Destination) EnterManyWait(ctx context.Context, n int) (Place, error) {
 func (l *lane) retire() error {
 	l.mu.Lock()
 	old := l.line
-	if old == nil || old.retired {
-		l.mu.Unlock()
-		return nil
-	}
-	old.retired = true
-	over := old.uses == 0
+	over := old.retire()
 	l.mu.Unlock()
 	if over {
 		return old.dest.Close()
