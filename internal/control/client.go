@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"net/url"
 	"syscall"
+
+	"github.com/pawlhq/pawl/internal/problem"
 )
 
 const (
@@ -180,7 +182,7 @@ func refused(answer *http.Response) error {
 			return errors.New("control socket: what answers is not pawl")
 		}
 		return &Problem{
-			Type: versionProblem, Status: http.StatusBadRequest,
+			Type: problem.ControlVersion.URI(), Status: http.StatusBadRequest,
 			Detail: mismatch(printable(answer.Header.Get(serverHeader)), printable(v), Version),
 		}
 	}
@@ -189,7 +191,7 @@ func refused(answer *http.Response) error {
 	}
 	p := &Problem{}
 	kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
-	if err == nil && kind == problemType {
+	if err == nil && kind == problem.MediaType {
 		if body, err := readBounded(answer.Body, maxProblem); err != nil || json.Unmarshal(body, p) != nil {
 			p = &Problem{}
 		}

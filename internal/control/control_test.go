@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/problem"
 )
 
 // serve runs h behind a socket in a fresh folder and returns its path.
@@ -50,11 +52,11 @@ func api() http.Handler {
 		<-r.Context().Done()
 	})
 	mux.HandleFunc("GET /no", func(w http.ResponseWriter, _ *http.Request) {
-		WriteProblem(w, Problem{Type: "urn:pawl:problem:not-found", Status: 404, Detail: "no letter 01L"})
+		problem.Document{Type: problem.NotFound, Detail: "no letter 01L"}.Write(w)
 	})
 	mux.HandleFunc("GET /ugly", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) })
 	mux.HandleFunc("GET /liar", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", problemType)
+		w.Header().Set("Content-Type", problem.MediaType)
 		w.WriteHeader(500)
 		fmt.Fprint(w, `{"status": "x"`)
 	})
@@ -151,7 +153,7 @@ func TestVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		var p Problem
-		if err := json.UnmarshalRead(answer.Body, &p); err != nil || p.Type != versionProblem || answer.StatusCode != 400 {
+		if err := json.UnmarshalRead(answer.Body, &p); err != nil || p.Type != problem.ControlVersion.URI() || answer.StatusCode != 400 {
 			t.Errorf("version %q was answered %d %+v, %v", v, answer.StatusCode, p, err)
 		}
 		answer.Body.Close()
@@ -365,7 +367,7 @@ func TestAcceptEndsWithClose(t *testing.T) {
 }
 
 func FuzzProblem(f *testing.F) {
-	f.Add(404, problemType, `{"status":404,"detail":"no"}`, "1", "v1")
+	f.Add(404, problem.MediaType, `{"status":404,"detail":"no"}`, "1", "v1")
 	f.Add(500, "application/problem+json; charset=utf-8", `{`, "2", "v\x1b[1m2")
 	f.Add(200, "", "", "", "")
 	f.Fuzz(func(t *testing.T, status int, kind, body, version, build string) {

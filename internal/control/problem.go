@@ -1,12 +1,9 @@
 package control
 
-import (
-	"encoding/json/v2"
-	"net/http"
-)
+import "net/http"
 
-// Problem is an error as a problem document (RFC 9457). A handler writes one
-// with WriteProblem, the client returns it as its error; ask with errors.As.
+// Problem is what pawl says no with, as the client read it: a problem document
+// (RFC 9457). Ask with errors.As.
 type Problem struct {
 	// Type names the kind of problem for programs: "urn:pawl:problem:not-found".
 	Type string `json:"type,omitempty"`
@@ -27,21 +24,4 @@ func (p *Problem) Error() string {
 		return p.Title
 	}
 	return http.StatusText(p.Status)
-}
-
-// problemType is the media type of a problem document.
-const problemType = "application/problem+json"
-
-// WriteProblem answers with p. A status below 400 becomes 500.
-func WriteProblem(w http.ResponseWriter, p Problem) {
-	if p.Status < http.StatusBadRequest {
-		p.Status = http.StatusInternalServerError
-	}
-	if p.Title == "" {
-		p.Title = http.StatusText(p.Status)
-	}
-	w.Header().Set("Content-Type", problemType)
-	w.WriteHeader(p.Status)
-	// The caller may be gone; there is nobody to tell.
-	_ = json.MarshalWrite(w, p)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/problem"
 )
 
 // Version is the protocol's. It changes when a command of the version before
@@ -16,9 +18,6 @@ const (
 	versionHeader = "Pawl-Control-Version"
 	serverHeader  = "Pawl-Version"
 )
-
-// versionProblem is the Type of the answer to a caller of another version.
-const versionProblem = "urn:pawl:problem:control-version"
 
 // NewServer returns a server of h for a listener of Listen, with the bounds
 // that a local peer needs. Answers may be streams, so writing has no limit in
@@ -40,11 +39,7 @@ func Handler(h http.Handler, build string) http.Handler {
 		w.Header().Set(versionHeader, Version)
 		w.Header().Set(serverHeader, build)
 		if v := r.Header.Get(versionHeader); v != Version {
-			WriteProblem(w, Problem{
-				Type: versionProblem, Status: http.StatusBadRequest,
-				Title:  "Another version of the control protocol",
-				Detail: mismatch(build, Version, v),
-			})
+			problem.Document{Type: problem.ControlVersion, Detail: mismatch(build, Version, v)}.Write(w)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -32,13 +32,14 @@ const (
 	UnsupportedMedia Type = "unsupported-media-type" // 415
 	Unavailable      Type = "unavailable"            // 503
 	StillWorking     Type = "still-working"          // 504
+	ControlVersion   Type = "control-version"        // 400: the control socket's caller is of another release
 )
 
 // Status returns the HTTP status that goes with the type, 500 for a type that
 // is not one of this package's.
 func (t Type) Status() int {
 	switch t {
-	case BadRequest:
+	case BadRequest, ControlVersion:
 		return http.StatusBadRequest
 	case Unauthenticated:
 		return http.StatusUnauthorized
