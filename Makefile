@@ -16,7 +16,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## a demo: a relay, flaky endpoints, a load, and what happens (20 s or Ctrl-C)
+run: ## a demo: a relay, flaky endpoints, a load, and what became of it (15 s or Ctrl-C)
 	@go run ./examples/demo
 
 .PHONY: build

@@ -4,11 +4,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// mood is how the API behaves.
+// mood is how an endpoint behaves.
 type mood int32
 
 const (
@@ -17,49 +18,58 @@ const (
 	down         // everything fails
 )
 
-// flakyAPI is the other side: well, flaky or down, as the demo's script says.
-// Its archive is down until the end.
-type flakyAPI struct {
-	address string
-	server  *http.Server
-	mood    atomic.Int32
-	archive atomic.Int32
+// act is a part of the demo: from when on the shop is in which mood.
+type act struct {
+	from  time.Duration
+	mood  mood
+	words string
 }
 
-func startAPI() (*flakyAPI, error) {
+var acts = []act{
+	{0, flaky, "the shop is flaky: one request in four fails; the archive is away"},
+	{5 * time.Second, down, "the shop goes down: every request fails"},
+	{10 * time.Second, healthy, "the shop is well again"},
+}
+
+// endpoints are the other side: a shop, whose mood the acts say, and an archive
+// that is down until the end. They remember what they took.
+type endpoints struct {
+	address       string
+	server        *http.Server
+	shop, archive atomic.Int32
+	mu            sync.Mutex
+	took          map[string]bool // by the message's id
+}
+
+func startEndpoints() (*endpoints, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	a := &flakyAPI{address: l.Addr().String()}
+	e := &endpoints{address: l.Addr().String(), took: map[string]bool{}}
+	e.archive.Store(int32(down))
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, _ *http.Request) { answer(w, mood(a.mood.Load())) })
-	mux.HandleFunc("POST /archive", func(w http.ResponseWriter, _ *http.Request) { answer(w, mood(a.archive.Load())) })
-	a.archive.Store(int32(down))
-	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
-	go func() { _ = a.server.Serve(l) }() // ends with Close
-	return a, nil
+	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) { e.answer(w, r, mood(e.shop.Load())) })
+	mux.HandleFunc("POST /archive", func(w http.ResponseWriter, r *http.Request) { e.answer(w, r, mood(e.archive.Load())) })
+	e.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	go func() { _ = e.server.Serve(l) }() // ends with Close
+	return e, nil
 }
 
-func answer(w http.ResponseWriter, m mood) {
+func (e *endpoints) answer(w http.ResponseWriter, r *http.Request, m mood) {
 	if m == down || m == flaky && rand.IntN(4) == 0 {
 		http.Error(w, "come back later", http.StatusInternalServerError)
 		return
 	}
+	e.mu.Lock()
+	e.took[r.Header.Get("Idempotency-Key")] = true
+	e.mu.Unlock()
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// set puts everything in one mood.
-func (a *flakyAPI) set(m mood) {
-	a.mood.Store(int32(m))
-	a.archive.Store(int32(m))
-}
-
-// play sets the mood of the orders by the demo's script.
-func (a *flakyAPI) play(since time.Duration) {
-	m := flaky
-	if since > 6*time.Second && since < 12*time.Second {
-		m = down
-	}
-	a.mood.Store(int32(m))
+// has says whether one of the endpoints took the message.
+func (e *endpoints) has(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.took[id]
 }

@@ -1,12 +1,13 @@
-// Command demo shows what pawl is for, with nothing but Go: a relay, an API that
-// is flaky and dies for a while, callers, and a line for what happens to each
-// message. It ends after 20 seconds, or with Ctrl-C, and then brings the dead
-// letters back.
+// Command demo shows what pawl is for, with nothing but Go: a relay, endpoints
+// that are flaky, die and come back, callers, and a line for what became of each
+// message. It ends after 15 seconds, or with Ctrl-C, brings the dead letters
+// back, and counts whether anything was lost.
 package main
 
 import (
 	"bytes"
 	"context"
+	"encoding/json/v2"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +16,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/app"
@@ -26,36 +30,42 @@ import (
 )
 
 const (
-	length = 20 * time.Second
-	every  = 150 * time.Millisecond // a message
+	length = 15 * time.Second
+	every  = 200 * time.Millisecond // a message
+	// replayTime bounds the replay at the end: the endpoints are well.
+	replayTime = 5 * time.Second
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := demo(ctx); err != nil {
+	i := black
+	if _, no := os.LookupEnv("NO_COLOR"); !no && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(os.Stdout.Fd())) {
+		i = coloured
+	}
+	if err := demo(ctx, os.Stdout, i); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func demo(ctx context.Context) (err error) {
+func demo(ctx context.Context, out io.Writer, i ink) (err error) {
 	state, err := os.MkdirTemp("", "pawl-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(state)) }()
-	api, err := startAPI()
+	others, err := startEndpoints()
 	if err != nil {
 		return err
 	}
-	defer api.server.Close()
+	defer others.server.Close()
 	listen, err := freeAddress()
 	if err != nil {
 		return err
 	}
 	for name, value := range map[string]string{
-		"PAWL_DEMO_STATE": state, "PAWL_DEMO_LISTEN": listen, "PAWL_DEMO_API": "http://" + api.address,
+		"PAWL_DEMO_STATE": state, "PAWL_DEMO_LISTEN": listen, "PAWL_DEMO_API": "http://" + others.address,
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
@@ -74,126 +84,169 @@ func demo(ctx context.Context) (err error) {
 	runCtx, stopPawl := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- pawl.Run(runCtx) }()
-	show(ctx, pawl, api, "http://"+listen+"/events")
+	callers := newCallers("http://" + listen + "/events")
+	intro(out, i, callers.url)
+	play(ctx, newStory(out, i), pawl, others, callers)
+	err = bringBack(out, i, pawl, others)
 	stopPawl()
-	return <-ended
+	if err = errors.Join(err, <-ended); err != nil {
+		return err
+	}
+	return account(out, i, callers, others, filepath.Join(state, "orders.ndjson"))
 }
 
-// show sends messages, prints what becomes of them, and at the end brings the
-// dead letters back.
-func show(ctx context.Context, pawl *app.App, api *flakyAPI, url string) {
-	fmt.Printf("pawl demo: a message every %s to %s, for %s\n", every, url, length)
+func intro(out io.Writer, i ink, url string) {
+	fmt.Fprintf(out, "%s\n", i.paint(bold, "pawl demo: orders go to a shop, with a file as fallback; reports to an archive, without one"))
+	fmt.Fprintf(out, "A message every %v to %s, for %v. A line for each, when it has ended:\n", every, url, length)
+	for _, e := range ends[:sentBack] {
+		fmt.Fprintf(out, "  %s", i.paint(e.colour, e.words))
+	}
+	fmt.Fprint(out, "\n\n")
+}
+
+// play sends messages and tells what becomes of them.
+func play(ctx context.Context, s *story, pawl *app.App, others *endpoints, callers *callers) {
 	lines, end := pawl.Admin().Tail.Watch(adminapi.WatchAll)
 	defer end()
-	var printing, callers sync.WaitGroup
-	done := make(chan struct{})
-	printing.Go(func() { printLines(lines, done) })
+	var telling, calls sync.WaitGroup
+	over := make(chan struct{})
+	telling.Go(func() { tell(s, lines, over) })
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
-	var sum tally
-	began := time.Now()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	next := 0
 	for n := 1; ctx.Err() == nil; n++ {
-		api.play(time.Since(began))
-		callers.Go(func() { sum.add(call(url, n)) })
+		for ; next < len(acts) && time.Since(s.began) >= acts[next].from; next++ {
+			others.shop.Store(int32(acts[next].mood))
+			s.say(bold, "--- "+acts[next].words)
+		}
+		calls.Go(func() { callers.call(n) })
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
 	}
-	callers.Wait()
-	api.set(healthy)
-	close(done)
-	printing.Wait()
-	letters := pawl.Admin().Letters.Stats().Open
-	fmt.Printf("\n%s\n%d dead letters are kept. The API is well again, so they are replayed:\n", &sum, letters)
-	last, err := adminapi.RunReplay(context.Background(), pawl.Admin(), adminapi.Replay{}, func(adminapi.ReplayLine) {})
+	calls.Wait() // a message's lines come before its answer
+	close(over)
+	telling.Wait()
+	s.table()
+}
+
+// tell takes lines until over, and then what is left of them.
+func tell(s *story, lines <-chan adminapi.Line, over <-chan struct{}) {
+	for {
+		select {
+		case l := <-lines:
+			s.take(l)
+			continue
+		default:
+		}
+		select {
+		case l := <-lines:
+			s.take(l)
+		case <-over:
+			if len(lines) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// bringBack replays the dead letters, now that the endpoints are well.
+func bringBack(out io.Writer, i ink, pawl *app.App, others *endpoints) error {
+	others.shop.Store(int32(healthy))
+	others.archive.Store(int32(healthy))
+	fmt.Fprintf(out, "\n%s\n", i.paint(bold, fmt.Sprintf("The archive is well again: pawl dlq replay --all brings back %d dead letters", pawl.Admin().Letters.Stats().Open)))
+	ctx, cancel := context.WithTimeout(context.Background(), replayTime)
+	defer cancel()
+	last, err := adminapi.RunReplay(ctx, pawl.Admin(), adminapi.Replay{}, func(adminapi.ReplayLine) {})
 	if err != nil {
-		fmt.Println("demo:", err)
-		return
+		return err
 	}
-	fmt.Printf("%d delivered, %d failed again, %d left. Nothing was lost.\n", last.Delivered, last.FailedAgain, last.Left)
+	fmt.Fprintf(out, "  %-28s %5d\n  %-28s %5d\n", "delivered", last.Delivered, "failed again", last.FailedAgain)
+	return nil
 }
 
-// tally counts the answers that the callers got.
-type tally struct {
-	mu      sync.Mutex
-	answers map[int]int
-}
-
-func (t *tally) add(status int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.answers == nil {
-		t.answers = map[int]int{}
+// account holds what callers were told against what arrived.
+func account(out io.Writer, i ink, c *callers, others *endpoints, file string) error {
+	kept, err := inFile(file)
+	if err != nil {
+		return err
 	}
-	t.answers[status]++
+	var lost []string
+	for _, id := range c.acked() {
+		if !others.has(id) && !kept[id] {
+			lost = append(lost, id)
+		}
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("%d messages were answered 200 and arrived nowhere: %v", len(lost), lost)
+	}
+	fmt.Fprintf(out, "\n%s\n", i.paint(green, fmt.Sprintf("%d messages were answered 200; every one is at the shop, at the archive or in the fallback's file. Nothing was lost.", len(c.acked()))))
+	return nil
 }
 
-// String says what the callers were told.
-func (t *tally) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return fmt.Sprintf("callers were told: %d times 200 (delivered, or kept as a dead letter), %d times to try again",
-		t.answers[http.StatusOK], t.answers[http.StatusServiceUnavailable]+t.answers[http.StatusGatewayTimeout])
+// inFile returns the ids of the messages that the fallback wrote.
+func inFile(file string) (map[string]bool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		var m struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		ids[m.ID] = true
+	}
+	return ids, nil
 }
 
-// call sends the n-th message and returns the status of the answer, 0 for none.
-func call(url string, n int) int {
+// callers send messages and remember which were answered 200.
+type callers struct {
+	url string
+	mu  sync.Mutex
+	ok  []string
+}
+
+func newCallers(url string) *callers { return &callers{url: url} }
+
+// call sends the n-th message.
+func (c *callers) call(n int) {
 	kind := "order"
 	if n%6 == 0 {
 		kind = "report"
 	}
+	id := fmt.Sprintf("%s-%d", kind, n)
 	body := fmt.Sprintf(`{"type":%q,"id":%d,"total":%d.50}`, kind, n, n%90+10)
-	r, err := http.NewRequest(http.MethodPost, url, bytes.NewReader([]byte(body)))
+	r, err := http.NewRequest(http.MethodPost, c.url, bytes.NewReader([]byte(body)))
 	if err != nil {
-		return 0
+		return // it counts as not answered
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", fmt.Sprintf("%s-%d", kind, n))
+	r.Header.Set("Idempotency-Key", id)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0
+		return
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, answer.Body) // only the status matters
-	return answer.StatusCode
+	if answer.StatusCode != http.StatusOK {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ok = append(c.ok, id)
 }
 
-// printLines prints what happens until done.
-func printLines(lines <-chan adminapi.Line, done <-chan struct{}) {
-	for {
-		select {
-		case l := <-lines:
-			if text := describe(l); text != "" {
-				fmt.Printf("%s  %s\n", l.At.Local().Format("15:04:05.000"), text)
-			}
-		case <-done:
-			return
-		}
-	}
-}
-
-// describe writes the lines that tell the story.
-func describe(l adminapi.Line) string {
-	switch l.Event {
-	case "settled":
-		return fmt.Sprintf("%-10s %s, attempts %d, %.0f ms", l.ID, l.Status, l.Attempts, l.Millis)
-	case "hop":
-		to := l.To
-		if to == "" {
-			to = "the dead letters"
-		}
-		return fmt.Sprintf("%-10s   leaves %s (%s) for %s", l.ID, l.Destination, l.Status, to)
-	case "attempt":
-		if l.Status != "ok" {
-			return fmt.Sprintf("%-10s   attempt %d at %s failed: %s", l.ID, l.Attempts, l.Destination, l.Error)
-		}
-	case "breaker":
-		return fmt.Sprintf("---------- the circuit breaker of %s is %s", l.Destination, l.Status)
-	}
-	return ""
+func (c *callers) acked() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.ok)
 }
 
 func freeAddress() (string, error) {
