@@ -12,10 +12,14 @@ import (
 	"time"
 )
 
-// rounds returns how many rounds of kill -9 to run.
+// rounds returns how many rounds of kill -9 to run: 20, fewer where the tests
+// are run once more for the race detector's sake.
 func rounds(t testing.TB) int {
 	text := os.Getenv("PAWL_KILL_ROUNDS")
-	if text == "" {
+	switch {
+	case text == "" && testing.Short():
+		return 5
+	case text == "":
 		return 20
 	}
 	n, err := strconv.Atoi(text)

@@ -3,6 +3,10 @@
 // kill -9, SIGTERM or a full disk; a file that stops a start; a command whose
 // exit code, output or JSON is not what the help says; a reload that turns a
 // request away; a secret in any output.
+//
+// PAWL_KILL_ROUNDS=n sets the rounds of kill -9, PAWL_E2E_SEED=n repeats the
+// random moments of a run, PAWL_LONG=1 takes the long outage, PAWL_E2E_RACE=1
+// puts pawl itself under the race detector.
 package e2e
 
 import (
