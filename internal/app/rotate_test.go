@@ -113,24 +113,3 @@ func TestReloadBeforeRun(t *testing.T) {
 	stop()
 	must(t, <-ended)
 }
-
-// TestRenamedSource catches a reload that is refused, or turns requests away,
-// because a source goes on under another name.
-func TestRenamedSource(t *testing.T) {
-	w := newWorld(t)
-	ep := newEndpoint(t)
-	w.write(w.conf(ep.URL, ""))
-	a := w.start()
-	w.write(strings.NewReplacer("name: web", "name: hooks", "from: [web]", "from: [hooks]").Replace(w.conf(ep.URL, "")))
-	if _, err := a.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the old name is gone", func() bool {
-		sources := a.engine.Relay().Status().Sources
-		return len(sources) == 1 && sources[0].Source == "hooks"
-	})
-	if code, body := w.send("127.0.0.1:1", "a"); code != http.StatusOK || ep.count() != 1 {
-		t.Errorf("after the reload: %d %s", code, body)
-	}
-	a.end()
-}
