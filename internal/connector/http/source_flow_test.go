@@ -43,16 +43,16 @@ func slowly(d time.Duration, status event.Settlement, nackable *bool) func(conte
 // TestLateAnswerPromisesNoMoreThanIsTrue: the message is in memory alone, so a
 // caller must not be told that it is safe.
 func TestLateAnswerPromisesNoMoreThanIsTrue(t *testing.T) {
-	withSource(t, nil, func(r *rig) {
-		r.relay.set(slowly(time.Minute, event.SettledDelivered, new(bool)))
-		for want, header := range map[string][]string{"same key": {"Idempotency-Key", "k"}, "second message": nil} {
+	for want, header := range map[string][]string{"same key": {"Idempotency-Key", "k"}, "second message": nil} {
+		withSource(t, nil, func(r *rig) {
+			r.relay.set(slowly(time.Minute, event.SettledDelivered, new(bool)))
 			a := r.post("{}", header...)
 			detail := a.field(t, "detail")
 			if a.status != 504 || !strings.Contains(detail, want) || strings.Contains(detail, "need not") || strings.Contains(detail, "will be") {
 				t.Errorf("%v: %d %s", header, a.status, detail)
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestLateSettlementIsA504AndTheMessageGoesOn(t *testing.T) {
