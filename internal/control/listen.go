@@ -141,7 +141,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if l.allow(conn) == nil {
 			return conn, nil
 		}
-		conn.Close()
+		_ = conn.Close() // of somebody who has no business here
 	}
 }
 

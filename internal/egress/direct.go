@@ -159,7 +159,7 @@ func (x *exchange) runLarge(c *conn, req *Request) (*Response, step, error) {
 		} else {
 			x.persist = false
 			c.abort()
-			_ = <-written // it failed with the connection
+			<-written //nolint:errcheck // it failed with the connection
 		}
 	}
 	return x.outcome(resp, sent, err)
@@ -175,7 +175,7 @@ func waitBriefly(written <-chan error, c *conn) error {
 		return err
 	case <-timer.C:
 		c.abort()
-		_ = <-written // it failed with the connection
+		<-written //nolint:errcheck // it failed with the connection
 		return net.ErrClosed
 	}
 }
