@@ -103,6 +103,16 @@ func answer(w http.ResponseWriter, v any) {
 	_, _ = w.Write(append(text, '\n')) // a caller that is gone learns nothing
 }
 
+// takeTime lifts the listener's deadline for the answer: a stream lasts as long
+// as its reader wants, a delivery as long as its destination's policy says. A
+// listener without deadlines has none to lift.
+func takeTime(w http.ResponseWriter) error {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
 // stream writes objects line by line, each as soon as it is there.
 type stream struct {
 	w http.ResponseWriter
@@ -110,12 +120,10 @@ type stream struct {
 }
 
 func newStream(w http.ResponseWriter) (*stream, error) {
-	s := &stream{w, http.NewResponseController(w)}
-	// A stream lasts as long as its reader wants; the listener's own deadline
-	// is for answers.
-	if err := s.c.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := takeTime(w); err != nil {
 		return nil, err
 	}
+	s := &stream{w, http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	return s, s.c.Flush()

@@ -3,7 +3,9 @@ package adminapi
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestGuards(t *testing.T) {
@@ -51,5 +53,33 @@ func TestGuards(t *testing.T) {
 	}
 	if code := try(RequireKey(nil, reached), "127.0.0.1", "Authorization", "Bearer "); code != http.StatusUnauthorized {
 		t.Errorf("without any key: %d", code)
+	}
+}
+
+// hurried is an answer with a deadline.
+type hurried struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (h *hurried) SetWriteDeadline(t time.Time) error { h.deadline = t; return nil }
+
+// TestTakesTime: what may last longer than an answer lifts the listener's
+// deadline, which would cut the answer off.
+func TestTakesTime(t *testing.T) {
+	r := newRig(t)
+	api := New(r.opts).Handler()
+	for path, body := range map[string]string{
+		"/v3/send":                `{"to":"ledger","message":{"id":"m","source":"send","time":"2026-01-02T15:04:05Z","body":"x"}}`,
+		"/v3/dead-letters/replay": `{}`,
+	} {
+		w := &hurried{httptest.NewRecorder(), time.Now().Add(time.Second)}
+		api.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		if !w.deadline.IsZero() {
+			t.Errorf("%s: its answer must be out by %v", path, w.deadline)
+		}
 	}
 }

@@ -321,6 +321,9 @@ func (a *API) send(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, &req) {
 		return
 	}
+	if err := takeTime(w); err != nil {
+		return // the connection is gone, and nothing was sent
+	}
 	sent, err := RunSend(r.Context(), a.opts, req)
 	if err != nil {
 		fail(w, problem.BadRequest, err.Error())
