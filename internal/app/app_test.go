@@ -120,9 +120,32 @@ func TestStateLock(t *testing.T) {
 		t.Fatalf("after Close: %v", err)
 	}
 	must(t, again.Close())
-	if got := (&LockedError{Folder: "x"}).Error(); got != "state folder x is locked by another pawl" {
+	if got := (&LockedError{Kind: "state folder", Folder: "x"}).Error(); got != "state folder x is locked by another pawl" {
 		t.Errorf("without a pid: %s", got)
 	}
+}
+
+// TestLettersLock: two pawls with a state folder each can't write one folder of
+// dead letters.
+func TestLettersLock(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	ep := newEndpoint(t)
+	shared := fmt.Sprintf("dead_letter: { type: file, path: %s/shared }\n", w.folder)
+	w.write(w.conf(ep.URL, "") + shared)
+	other.write(other.conf(ep.URL, "") + shared)
+	a := w.start()
+	_, err := New(other.options())
+	want := fmt.Sprintf("dead letter folder %s/shared is locked by pawl (pid %d)", w.folder, os.Getpid())
+	var locked *LockedError
+	if !errors.As(err, &locked) || err.Error() != want {
+		t.Errorf("a second writer: %v; want %q", err, want)
+	}
+	if left := other.holds(); left != "" {
+		t.Errorf("the refused one still has: %s", left)
+	}
+	eventually(t, "it runs", func() bool { code, _ := w.send("127.0.0.1:1", "m"); return code == http.StatusOK })
+	a.end()
+	other.start().end()
 }
 
 // TestReadiness follows what /readyz says.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/event"
@@ -45,6 +47,7 @@ type Engine struct {
 	fleet   *deliver.Fleet
 	relay   *relay.Relay
 	letters *deadletter.Store
+	lock    *flock.Flock // of the letters' folder
 
 	mu     sync.Mutex // guards what follows, and orders Apply
 	config *config.Config
@@ -62,14 +65,18 @@ type opened struct {
 	dest     connector.Destination
 }
 
-// NewEngine opens the dead letters in the state folder and applies the
-// configuration.
+// NewEngine takes the folder of the dead letters, opens them and applies the
+// configuration. A folder that another pawl has is a *LockedError.
 func NewEngine(c *config.Config, o EngineOptions) (*Engine, error) {
-	letters, err := deadletter.Open(lettersFolder(c), deadletter.Options{Log: o.Log})
+	lock, err := lockFolder("dead letter folder", lettersFolder(c), lettersLock)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: o, letters: letters, open: map[string]opened{}}
+	letters, err := deadletter.Open(lettersFolder(c), deadletter.Options{Log: o.Log})
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	e := &Engine{opts: o, letters: letters, lock: lock, open: map[string]opened{}}
 	fleet := deliver.Options{Events: o.Events, Log: o.Log}
 	if o.Trace != nil {
 		fleet.Trace = o.Trace
@@ -81,7 +88,7 @@ func NewEngine(c *config.Config, o EngineOptions) (*Engine, error) {
 	}
 	e.relay = relay.New(ro)
 	if _, err := e.Apply(c); err != nil {
-		return nil, errors.Join(err, letters.Close())
+		return nil, errors.Join(err, letters.Close(), lock.Unlock())
 	}
 	return e, nil
 }
@@ -286,7 +293,7 @@ func (e *Engine) write(ctx context.Context, l *message.DeadLetter) error {
 func (e *Engine) Stop(ctx context.Context) error {
 	err := e.relay.Stop(ctx)
 	e.fleet.Close()
-	return errors.Join(err, e.letters.Close())
+	return errors.Join(err, e.letters.Close(), e.lock.Unlock())
 }
 
 // Send brings one message to a destination over its whole path, waiting for a

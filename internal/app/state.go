@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +10,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// LockedError says that another pawl owns the state folder.
+// LockedError says that another pawl owns a folder.
 type LockedError struct {
+	Kind   string // what the folder is: "state folder"
 	Folder string
 	PID    int // 0 where it is not known
 }
@@ -23,12 +23,38 @@ func (e *LockedError) Error() string {
 	if e.PID > 0 {
 		who = fmt.Sprintf("pawl (pid %d)", e.PID)
 	}
-	return fmt.Sprintf("state folder %s is locked by %s", e.Folder, who)
+	return fmt.Sprintf("%s %s is locked by %s", e.Kind, e.Folder, who)
 }
 
-// lockFile is the file in the state folder that its one owner has locked. It
-// holds the owner's pid, for the message to the second one.
-const lockFile = "pawl.lock"
+const (
+	// stateLock is the file in the state folder that its one owner has locked.
+	stateLock = "pawl.lock"
+	// lettersLock is the same for the dead letters: two state folders may name
+	// one folder of dead letters, whose files have one writer.
+	lettersLock = ".lock"
+)
+
+// lockFolder makes the folder (mode 0700) where it is missing and locks the file
+// name in it. Another owner is a *LockedError. The file holds the owner's pid,
+// for the message to the second one. It stays after the unlock: removing it
+// would let two later owners lock different files of one name.
+func lockFolder(kind, folder, name string) (*flock.Flock, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	path := filepath.Join(folder, name)
+	lock := flock.New(path, flock.SetPermissions(0o600))
+	got, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: lock: %w", kind, folder, err)
+	}
+	if !got {
+		return nil, &LockedError{kind, folder, readPID(path)}
+	}
+	// The lock holds without the pid, on a full disk too.
+	_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
+	return lock, nil
+}
 
 // State is the state folder, owned by this process until Close.
 type State struct {
@@ -39,20 +65,9 @@ type State struct {
 // OpenState makes the folder (mode 0700) where it is missing and takes its lock.
 // Another owner is a *LockedError.
 func OpenState(folder string) (*State, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("state folder: %w", err)
-	}
-	path := filepath.Join(folder, lockFile)
-	lock := flock.New(path, flock.SetPermissions(0o600))
-	got, err := lock.TryLock()
+	lock, err := lockFolder("state folder", folder, stateLock)
 	if err != nil {
-		return nil, fmt.Errorf("state folder %s: lock: %w", folder, err)
-	}
-	if !got {
-		return nil, &LockedError{folder, readPID(path)}
-	}
-	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("state folder %s: %w", folder, err), lock.Unlock())
+		return nil, err
 	}
 	return &State{folder, lock}, nil
 }
@@ -72,6 +87,5 @@ func readPID(path string) int {
 // Path returns a path inside the folder.
 func (s *State) Path(name string) string { return filepath.Join(s.folder, name) }
 
-// Close gives the folder up. The lock file stays: removing it would let two
-// later owners lock different files of one name.
+// Close gives the folder up.
 func (s *State) Close() error { return s.lock.Unlock() }
