@@ -95,7 +95,8 @@ func New(o Options) (_ *App, err error) {
 	a.hub = ingress.New(ingress.Options{Listen: o.Listen, Log: a.log})
 	a.cleanup.add(a.closeHub)
 	a.engine, err = NewEngine(c, EngineOptions{
-		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: redacted{lines, a.redact}, Trace: trace, Wrap: o.Wrap,
+		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: redacted{lines, a.redact},
+		Redact: a.redact.Redact, Trace: trace, Wrap: o.Wrap,
 	})
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (a *App) observe(c *config.Config) (*Tracing, error) {
 	a.lines = telemetry.NewEventLog(a.log, accessLog(c.Log.Access))
 	a.cleanup.add(func() error { a.lines.Close(); return nil })
 	a.tail = adminapi.NewTail()
-	a.events = event.Tee(a.metrics.Observe, a.lines.Observe, a.tail.Observe)
+	a.events = scrubEvents(a.redact.Redact, event.Tee(a.metrics.Observe, a.lines.Observe, a.tail.Observe))
 	if c.Traces.Endpoint == "" {
 		return nil, nil
 	}

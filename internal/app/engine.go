@@ -33,6 +33,9 @@ type EngineOptions struct {
 	// Stderr gets a line for each dead letter where the configuration says
 	// nothing of dead letters.
 	Stderr io.Writer
+	// Redact takes the secrets out of a text that is stored or answered; never
+	// nil.
+	Redact func(string) string
 	// Trace follows messages; nil is free.
 	Trace *Tracing
 	// Wrap replaces a destination's connector, for faults on purpose; nil
@@ -281,12 +284,16 @@ func (e *Engine) sourceSpecs(c *config.Config) []relay.SourceSpec {
 	return specs
 }
 
-// write keeps a dead letter in the write chain in force.
+// write keeps a dead letter, without secrets in what it died of, in the write
+// chain in force.
 func (e *Engine) write(ctx context.Context, l *message.DeadLetter) error {
 	e.mu.Lock()
 	w := e.writer
 	e.mu.Unlock()
-	return w.Write(ctx, l)
+	clean := &message.DeadLetter{Message: l.Message, Death: scrubDeath(e.opts.Redact, l.Death)}
+	err := w.Write(ctx, clean)
+	l.Letter = clean.Letter // given by the writer
+	return err
 }
 
 // Stop ends the relay as relay.Stop does and closes everything.
@@ -307,5 +314,7 @@ func (e *Engine) Send(ctx context.Context, name string, m *message.Message) (del
 	if err != nil {
 		return deliver.Result{}, err
 	}
-	return d.Deliver(ctx, deliver.Request{Message: m, Place: place, Since: time.Now()}), nil
+	res := d.Deliver(ctx, deliver.Request{Message: m, Place: place, Since: time.Now()})
+	res.Hops = scrubHops(e.opts.Redact, res.Hops)
+	return res, nil
 }

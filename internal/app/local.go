@@ -32,7 +32,9 @@ func OpenLocal(c *config.Config, kinds *connector.Registry, stderr io.Writer, ev
 	log := slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
 		Out: stderr, Format: telemetry.LogText, Level: slog.LevelWarn, Redact: c.Secrets.Redact,
 	}))
-	engine, err := NewEngine(c, EngineOptions{Registry: kinds, Events: events, Log: log, Stderr: stderr, Wrap: wrap})
+	engine, err := NewEngine(c, EngineOptions{
+		Registry: kinds, Events: events, Log: log, Stderr: stderr, Redact: c.Secrets.Redact, Wrap: wrap,
+	})
 	if err != nil {
 		return nil, errors.Join(err, state.Close())
 	}
