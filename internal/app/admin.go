@@ -149,13 +149,10 @@ func (a *App) snapshot() telemetry.State {
 }
 
 // topology is every name that metrics may have: those of the configuration and
-// of the one before it, which may still drain.
-func topology(c, before *config.Config) telemetry.Topology {
+// of older ones whose messages still count.
+func topology(all ...*config.Config) telemetry.Topology {
 	var t telemetry.Topology
-	for _, c := range []*config.Config{c, before} {
-		if c == nil {
-			continue
-		}
+	for _, c := range all {
 		for i := range c.Sources {
 			t.Sources = append(t.Sources, c.Sources[i].Name)
 		}

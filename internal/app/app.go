@@ -58,6 +58,7 @@ type App struct {
 
 	reload  sync.Mutex    // one at a time; held by a stop until its end
 	stopped bool          // guarded by reload
+	older   []numbered    // that may still drain; guarded by reload
 	begun   chan struct{} // closed by Run once the sources of New run
 	started time.Time
 	unmount []func()
@@ -109,7 +110,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.sources.running = next
 	a.cleanup.add(func() error { return a.closeUnstarted(next) })
-	a.metrics.SetTopology(topology(c, nil))
+	a.metrics.SetTopology(topology(c))
 	a.levers = adminapi.NewLevers()
 	if err := a.openAdmin(c); err != nil {
 		return nil, err

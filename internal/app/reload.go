@@ -97,12 +97,15 @@ func (a *App) apply(c *config.Config) (int, error) {
 	if err != nil {
 		return 0, a.takeBack(next, nil, err)
 	}
-	a.metrics.SetTopology(topology(c, old))
+	older := a.stillDraining()
+	number := a.engine.Relay().Status().Generation
+	a.metrics.SetTopology(topology(append(configs(older), old, c)...))
 	generation, err := a.engine.Apply(c)
 	if err != nil {
-		a.metrics.SetTopology(topology(old, nil))
+		a.metrics.SetTopology(topology(append(configs(older), old)...))
 		return 0, a.takeBack(next, unmount, err)
 	}
+	a.older = append(older, numbered{number, old})
 	if err := a.sources.swap(next); err != nil {
 		return generation, err
 	}
@@ -119,6 +122,33 @@ func (a *App) apply(c *config.Config) (int, error) {
 	a.level.Set(c.Log.Level)
 	a.lines.SetAccess(accessLog(c.Log.Access))
 	return generation, nil
+}
+
+// numbered is a configuration that was in force, and its number.
+type numbered struct {
+	number int
+	config *config.Config
+}
+
+// stillDraining returns the older configurations that still have messages. The
+// metrics keep their names, and the newest one's until the next reload: what its
+// last messages counted must be scraped before it goes. The caller holds
+// a.reload.
+func (a *App) stillDraining() (still []numbered) {
+	for _, n := range a.older {
+		if a.engine.Relay().Drains(n.number) {
+			still = append(still, n)
+		}
+	}
+	return still
+}
+
+func configs(of []numbered) []*config.Config {
+	all := make([]*config.Config, 0, len(of)+2)
+	for _, n := range of {
+		all = append(all, n.config)
+	}
+	return all
 }
 
 // takeBack closes what was opened for a configuration that was refused.

@@ -211,6 +211,64 @@ func TestTooManyGenerations(t *testing.T) {
 	a.end()
 }
 
+// TestOlderNamesStillCount: a message of a configuration that is not even the
+// last but one is counted under its own names, and these go when it has ended.
+func TestOlderNamesStillCount(t *testing.T) {
+	w := newWorld(t)
+	ep := newEndpoint(t)
+	conf := func(name string) string {
+		return strings.NewReplacer("[ep]", "["+name+"]", "name: ep", "name: "+name).Replace(w.conf(ep.URL, ""))
+	}
+	w.write(conf("first"))
+	a := w.start()
+	release := ep.hold()
+	ended := make(chan int, 1)
+	go func() { code, _ := w.send("127.0.0.1:1", "m"); ended <- code }()
+	eventually(t, "the message is at the endpoint", func() bool { return ep.count() == 1 })
+	reload := func(name string) {
+		t.Helper()
+		w.write(conf(name))
+		if _, err := a.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scrape := func() string {
+		t.Helper()
+		w.mu.Lock()
+		real := w.real["127.0.0.1:2"]
+		w.mu.Unlock()
+		res, err := http.Get("http://" + real + "/metrics")
+		must(t, err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		must(t, err)
+		var ours []string
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "pawl_delivery_attempts") {
+				ours = append(ours, line)
+			}
+		}
+		return strings.Join(ours, "")
+	}
+	for _, name := range []string{"second", "third", "fourth"} {
+		reload(name)
+	}
+	release()
+	if code := <-ended; code != http.StatusOK {
+		t.Errorf("the message ended with %d", code)
+	}
+	counted := `pawl_delivery_attempts_total{destination="first",endpoint="first",outcome="ok"} 1`
+	if text := scrape(); !strings.Contains(text, counted) || strings.Contains(text, `"second"`) {
+		t.Errorf("want %s and nothing of second:\n%s", counted, text)
+	}
+	eventually(t, "the first configuration has drained", func() bool { return !a.engine.Relay().Drains(1) })
+	reload("fifth")
+	if text := scrape(); strings.Contains(text, `"first"`) || !strings.Contains(text, `"fourth"`) {
+		t.Errorf("the names that drained are still there, or the last ones are not:\n%s", text)
+	}
+	a.end()
+}
+
 // TestRedactor: what was in force stays hidden, however many configurations are
 // refused; so does what is being tried.
 func TestRedactor(t *testing.T) {

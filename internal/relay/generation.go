@@ -68,6 +68,19 @@ func (r *Relay) Swap(c Config) (int, error) {
 	return g.number, nil
 }
 
+// Drains says whether the configuration of the number, an older one, still has
+// messages. One that has none gets none again.
+func (r *Relay) Drains(number int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for g := range r.draining {
+		if g.number == number {
+			return true
+		}
+	}
+	return false
+}
+
 // begin takes the current generation for one message; end gives it back.
 func (r *Relay) begin() *Generation {
 	r.mu.Lock()
