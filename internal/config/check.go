@@ -33,6 +33,7 @@ func (l *loader) check(c *Config) {
 	l.checkUse()
 	l.checkListeners()
 	l.checkShared()
+	l.checkSharing()
 }
 
 // key returns where a top-level key was said.
@@ -158,20 +159,6 @@ func (l *loader) checkDestinations(c *Config) {
 		l.checkResolved(e, &c.Destinations[i].Delivery)
 		l.checkSettings(e.origin, e.settings)
 		l.checkKeyHeader(e, c.Destinations[i].Delivery.IdempotencyHeader)
-	}
-}
-
-// checkKeyHeader keeps the header of the key free: a kind's own headers must
-// not say another.
-func (l *loader) checkKeyHeader(e *destinationEntry, key string) {
-	own, ok := lookupField(e.settings, "headers")
-	if !ok || own.Kind() != reflect.Map {
-		return
-	}
-	for _, k := range own.MapKeys() {
-		if name := k.String(); strings.EqualFold(name, key) {
-			l.errorf(e.file, keyNode(child(e.node, "headers"), name), "headers: %s carries the message's id (idempotency_header); leave it out", name)
-		}
 	}
 }
 

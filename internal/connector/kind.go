@@ -28,6 +28,23 @@ type Located interface {
 	Where() string
 }
 
+// Heading is implemented by the settings of kinds that send headers whose names
+// are settings, apart from a map named headers: none may be the one that carries
+// the message's id.
+type Heading interface {
+	// Headings returns the yaml path of what names each header, by the header:
+	// {"X-Signature": "sign.hmac.header"}.
+	Headings() map[string]string
+}
+
+// Sharing is implemented by the settings of kinds of which several can use one
+// thing, such as a file.
+type Sharing interface {
+	// Shares returns what is shared, the setting that all who share it should
+	// say alike, and its value here. An empty thing shares nothing.
+	Shares() (thing, field, value string)
+}
+
 // Problem is one thing that is wrong with a kind's settings.
 type Problem struct {
 	// Field is the yaml path inside the settings, dots between: "auth.secret".

@@ -33,6 +33,16 @@ type Settings struct {
 // Where implements connector.Located: the file's path.
 func (s *Settings) Where() string { return s.Path }
 
+// Shares implements connector.Sharing: the first destination that opens the
+// file makes it, in its mode.
+func (s *Settings) Shares() (thing, field, value string) {
+	mode, err := parseMode(s.Mode)
+	if err != nil {
+		return "", "", "" // Check says it
+	}
+	return s.Path, "mode", fmt.Sprintf("%04o", mode)
+}
+
 // Check returns every problem of the settings.
 func (s *Settings) Check() []connector.Problem {
 	var ps []connector.Problem

@@ -122,6 +122,9 @@ func (h *HMACForm) check(p *problems, at string) {
 			p.add(at+"."+f.field, "%q can't be the header", f.name)
 		}
 	}
+	if strings.EqualFold(h.header(), h.TimestampHeader) {
+		p.add(at+".timestamp_header", "%s carries the signature; name another", h.TimestampHeader)
+	}
 	if _, ok := algorithms[h.Algorithm]; !ok {
 		p.add(at+".algorithm", "unknown algorithm %q; there are sha256, sha512 and sha1", h.Algorithm)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
@@ -156,19 +158,25 @@ func (d *Destination) setHeaders(s *DestinationSettings, compile func(string) (c
 
 // reserve marks the headers that a request has from elsewhere, so that the
 // sender's are not forwarded over them. The settings must not set the key and
-// the signature.
+// the signature, nor the signature the key: either would get lost.
 func (d *Destination) reserve() error {
+	key := nethttp.CanonicalHeaderKey(d.idName)
 	for _, name := range append(d.signer.headers(), d.idName) {
 		if d.taken[nethttp.CanonicalHeaderKey(name)] {
 			return fmt.Errorf("headers.%s: pawl sets this one itself; leave it out", name)
 		}
 	}
 	d.ownTrace = d.taken["Traceparent"]
+	_, standard := d.signer.(standardSigner)
 	for _, name := range d.signer.headers() {
-		name = nethttp.CanonicalHeaderKey(name)
-		d.taken[name] = true
-		if name == nethttp.CanonicalHeaderKey(d.idName) {
+		canonical := nethttp.CanonicalHeaderKey(name)
+		d.taken[canonical] = true
+		switch {
+		case canonical != key:
+		case standard && name == standardwebhooks.HeaderWebhookID:
 			d.idName = "" // the signature brings it
+		default:
+			return fmt.Errorf("sign: %s carries the message's id (idempotency_header); name another", name)
 		}
 	}
 	for _, name := range []string{d.idName, "Authorization", "Content-Type", "Content-Encoding", "Cookie", "User-Agent", "Traceparent", "Tracestate"} {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/setting"
 )
@@ -98,6 +100,7 @@ func (s *DestinationSettings) Check() []connector.Problem {
 	}
 	if s.Sign != nil {
 		s.Sign.check(&p)
+		s.checkSigned(&p)
 	}
 	if t := s.TLS; t != nil {
 		if (t.Cert == "") != (t.Key == "") {
@@ -151,6 +154,60 @@ func (s *DestinationSettings) checkHeaders(p *problems) {
 			p.add(field, "holds a control character, a line end perhaps")
 		}
 	}
+}
+
+// checkSigned keeps a signature's headers apart from all others.
+func (s *DestinationSettings) checkSigned(p *problems) {
+	own := map[string]bool{}
+	for name, field := range sorted(s.Sign.headers()) {
+		canonical := nethttp.CanonicalHeaderKey(name)
+		own[canonical] = true
+		switch {
+		case canonical == "Authorization" && s.Auth != nil:
+			p.add(field, "auth sets %s already", name)
+		case fixedHeaders[canonical]:
+			p.add(field, "%s has a meaning of its own and can't carry a signature", name)
+		}
+	}
+	for name := range sorted(s.Headers) {
+		if own[nethttp.CanonicalHeaderKey(name)] {
+			p.add("headers."+name, "sign sets it already; leave it out")
+		}
+	}
+}
+
+// fixedHeaders are those of a request that say something else.
+var fixedHeaders = map[string]bool{
+	"Content-Type": true, "Content-Encoding": true, "Cookie": true, "User-Agent": true, "Traceparent": true, "Tracestate": true,
+}
+
+// headers returns the field that names each header of the signature.
+func (s *Sign) headers() map[string]string {
+	switch {
+	case s.HMAC != nil && s.HMAC.TimestampHeader != "":
+		return map[string]string{s.HMAC.header(): "sign.hmac.header", s.HMAC.TimestampHeader: "sign.hmac.timestamp_header"}
+	case s.HMAC != nil:
+		return map[string]string{s.HMAC.header(): "sign.hmac.header"}
+	case s.StandardWebhooks != nil:
+		const field = "sign.standard_webhooks"
+		return map[string]string{
+			standardwebhooks.HeaderWebhookID: field, standardwebhooks.HeaderWebhookTimestamp: field, standardwebhooks.HeaderWebhookSignature: field,
+		}
+	}
+	return nil
+}
+
+// Headings implements connector.Heading. The webhook-id of Standard Webhooks is
+// the message's id itself, so that it may be the key's header.
+func (s *DestinationSettings) Headings() map[string]string {
+	if s.Sign == nil {
+		return nil
+	}
+	named := s.Sign.headers()
+	if s.Sign.StandardWebhooks != nil {
+		delete(named, standardwebhooks.HeaderWebhookID)
+	}
+	return named
 }
 
 func (l *Login) check(p *problems) {

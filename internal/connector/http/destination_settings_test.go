@@ -53,6 +53,24 @@ func TestDestinationSettingsAreChecked(t *testing.T) {
 		{"sign", "http", func(s *DestinationSettings) {
 			s.Sign = &Sign{HMAC: &HMACForm{Prefix: "\n"}, StandardWebhooks: &Secrets{Secret: one("no base64!" + topSecret)}}
 		}, []string{"sign", "sign.hmac.secret", "sign.hmac.prefix", "sign.standard_webhooks.secret"}},
+		{"signed twice", "http", func(s *DestinationSettings) {
+			s.Headers = map[string]setting.Secret{"x-SIGNATURE": one("x"), "X-Time": one("x")}
+			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), Algorithm: "sha256", Encoding: "hex", TimestampHeader: "x-time"}}
+		}, []string{"headers.X-Time", "headers.x-SIGNATURE"}},
+		{"signed twice as webhooks", "http", func(s *DestinationSettings) {
+			s.Headers = map[string]setting.Secret{"Webhook-Id": one("x")}
+			s.Sign = &Sign{StandardWebhooks: &Secrets{Secret: one("c2VjcmV0")}}
+		}, []string{"headers.Webhook-Id"}},
+		{"signature over other headers", "http", func(s *DestinationSettings) {
+			s.Auth = &Login{Bearer: &BearerLogin{Token: one("x")}}
+			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), Algorithm: "sha256", Encoding: "hex", Header: "authorization", TimestampHeader: "content-type"}}
+		}, []string{"sign.hmac.header", "sign.hmac.timestamp_header"}},
+		{"signature in Authorization", "http", func(s *DestinationSettings) {
+			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), Algorithm: "sha256", Encoding: "hex", Header: "Authorization"}}
+		}, nil},
+		{"one header for both", "http", func(s *DestinationSettings) {
+			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), Algorithm: "sha256", Encoding: "hex", Header: "X-Both", TimestampHeader: "x-both"}}
+		}, []string{"sign.hmac.timestamp_header"}},
 		{"tls", "http", func(s *DestinationSettings) {
 			s.URL, s.TLS, s.HTTP2 = "http://a.test", &ClientTLS{Cert: "x"}, true
 		}, []string{"tls", "tls", "http2"}},
@@ -90,6 +108,12 @@ func TestOpenRefuses(t *testing.T) {
 			s.Headers = map[string]setting.Secret{"x-signature": one("x")}
 			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s")}}
 		}, "headers.X-Signature: pawl sets this one itself"},
+		"the key as a signature": {func(s *DestinationSettings) {
+			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), Header: "idempotency-KEY"}}
+		}, "sign: idempotency-KEY carries the message's id"},
+		"the key as its time": {func(s *DestinationSettings) {
+			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), TimestampHeader: "Idempotency-Key"}}
+		}, "sign: Idempotency-Key carries the message's id"},
 		"authorities without file": {func(s *DestinationSettings) { s.URL = "https://a.test"; s.TLS = &ClientTLS{CA: "/nonexistent.pem"} }, "nonexistent"},
 	} {
 		s := newDestinationSettings(false)
