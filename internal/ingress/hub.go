@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -80,17 +81,39 @@ func (h *Hub) Mount(address string, conf *tls.Config, path string, handler http.
 	s := h.servers[address]
 	if s == nil {
 		if s, err = h.open(address, conf != nil); err != nil {
+			if held := h.holder(address); held != "" {
+				err = fmt.Errorf("%w; its port is open here at %s, and another host for it needs a restart: close that address first", err, held)
+			}
 			return nil, err
 		}
 		h.servers[address] = s
 	}
 	if s.secure != (conf != nil) {
-		return nil, fmt.Errorf("%s is used with and without tls; sources at one address must agree", address)
+		now, wanted := "without", "with"
+		if s.secure {
+			now, wanted = wanted, now
+		}
+		return nil, fmt.Errorf("%s is open %s tls; to have it %s tls needs a restart: close the address first", address, now, wanted)
 	}
 	m := &mount{path: path, handler: handler, tls: forServer(conf)}
 	s.mounts = append(s.mounts, m)
 	s.publish()
 	return func() { h.unmount(s, m) }, nil
+}
+
+// holder returns the address that is open with the port of the one given, ""
+// for none. The caller holds h.mu.
+func (h *Hub) holder(address string) string {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	for _, open := range slices.Sorted(maps.Keys(h.servers)) {
+		if _, p, err := net.SplitHostPort(open); err == nil && p == port {
+			return open
+		}
+	}
+	return ""
 }
 
 // unmount takes m away, and closes its server when it was the last.

@@ -107,8 +107,24 @@ func TestMountRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer taken.Close()
-		if _, err := r.hub.Mount("10.0.0.1:81", nil, "/", say("")); err == nil || !strings.Contains(err.Error(), "can't listen at 10.0.0.1:81") {
+		if _, err := r.hub.Mount("10.0.0.1:81", nil, "/", say("")); err == nil ||
+			!strings.Contains(err.Error(), "can't listen at 10.0.0.1:81") || strings.Contains(err.Error(), "restart") {
 			t.Errorf("Mount of a taken address: %v", err)
+		}
+		// The same port at another host of this machine, as the kernel answers.
+		wide, err := r.net.Listen("tcp", ":8080")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer wide.Close()
+		want := "its port is open here at " + addr + ", and another host for it needs a restart: close that address first"
+		if _, err := r.hub.Mount(":8080", nil, "/", say("")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Mount of another host: %v, want %q", err, want)
+		}
+		secure, _ := certificate(r.T, "x.test")
+		want = addr + " is open without tls; to have it with tls needs a restart: close the address first"
+		if _, err := r.hub.Mount(addr, secure, "/events", say("")); err == nil || err.Error() != want {
+			t.Errorf("Mount with tls: %v, want %q", err, want)
 		}
 	})
 }
