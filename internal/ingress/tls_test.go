@@ -77,7 +77,7 @@ func TestTLSServesTheNewestCertificateOverHTTP2(t *testing.T) {
 		if _, err := get("old.test", trustBefore); err == nil {
 			r.Error("the old certificate is still served")
 		}
-		if _, err := r.hub.Mount(addr, nil, "/plain", names); err == nil || !strings.Contains(err.Error(), "must agree") {
+		if _, err := r.hub.Mount(addr, nil, "/plain", names); err == nil || !strings.Contains(err.Error(), "to have it without tls needs a restart") {
 			r.Errorf("a plain mount at a TLS address: %v", err)
 		}
 	})
