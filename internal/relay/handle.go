@@ -102,6 +102,13 @@ func (r *Relay) enter() bool {
 	return true
 }
 
+// stops says whether the relay is stopping.
+func (r *Relay) stops() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopping
+}
+
 func (r *Relay) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,6 +229,9 @@ func (in *intake) admitWaiting(ctx context.Context, d connector.Delivery, spec S
 		case <-paused:
 		case <-ctx.Done():
 			return refused(d.Message.ID, retryWhenPaused, errPaused)
+		}
+		if in.relay.stops() { // which ended the pause, and resumed nothing
+			return refused(d.Message.ID, retryWhenStopped, errStopping)
 		}
 	}
 	if err := in.room.Acquire(ctx, 1); err != nil {

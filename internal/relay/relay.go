@@ -102,7 +102,7 @@ func (r *Relay) Stop(ctx context.Context) error {
 	}
 	r.stopping = true
 	for _, in := range r.intakes {
-		in.setPaused(false) // who waits there is told that it ends
+		in.setPaused(false) // who waits there is refused: it was not begun
 	}
 	if r.settling == 0 {
 		close(r.idle)

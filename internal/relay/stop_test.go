@@ -142,6 +142,21 @@ func TestStopEndsEveryWait(t *testing.T) {
 	})
 }
 
+// A stop ends a pause, and sends nothing that somebody held back by it.
+func TestStopSendsNothingThatWasPaused(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.configure(setup{specs: []deliver.Spec{spec("a", takes())}, routes: toAll("a"), sources: []SourceSpec{pausing("paused")}})
+		r.relay.PauseSource("paused")
+		waits := r.start(r.Context(), r.next("paused"))
+		if err, took := r.stop(time.Minute); err != nil || took != 0 {
+			t.Errorf("%v after %v", err, took)
+		}
+		if s := <-waits; s.Status != event.SettledRefused || s.RetryAfter != retryWhenStopped {
+			t.Errorf("ended %+v", s)
+		}
+	})
+}
+
 // A filter that fails because pawl stops is no reason for a dead letter.
 func TestStopWhileRouting(t *testing.T) {
 	inBubble(t, func(r *rig) {
