@@ -45,13 +45,6 @@ type Ramp struct {
 	start    uint64
 }
 
-// New returns a ramp that is off and will end at the ceiling.
-func New(ceiling int) *Ramp {
-	r := &Ramp{}
-	r.SetCeiling(ceiling)
-	return r
-}
-
 // SetCeiling sets the limit at which the ramp ends: what may be in flight to
 // the endpoint at other times. Less than 1 is taken as 1. A ramp whose limit
 // has reached it ends at once.

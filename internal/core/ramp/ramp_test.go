@@ -11,6 +11,13 @@ import (
 	"github.com/pawlhq/pawl/internal/core/ramp"
 )
 
+// newRamp returns a ramp that is off and will end at the ceiling.
+func newRamp(ceiling int) *ramp.Ramp {
+	r := &ramp.Ramp{}
+	r.SetCeiling(ceiling)
+	return r
+}
+
 func wantLimit(t *testing.T, r *ramp.Ramp, limit int) {
 	t.Helper()
 	got, on := r.Limit()
@@ -37,7 +44,7 @@ func full(t *testing.T, r *ramp.Ramp) {
 }
 
 func TestOffBoundsNothing(t *testing.T) {
-	r := ramp.New(4)
+	r := newRamp(4)
 	for range 100 {
 		take(t, r)
 	}
@@ -48,7 +55,7 @@ func TestOffBoundsNothing(t *testing.T) {
 }
 
 func TestDoublesUpToTheCeiling(t *testing.T) {
-	r := ramp.New(10)
+	r := newRamp(10)
 	r.Start()
 	for _, limit := range []int{1, 2, 4, 8} {
 		wantLimit(t, r, limit)
@@ -66,7 +73,7 @@ func TestDoublesUpToTheCeiling(t *testing.T) {
 }
 
 func TestThrottledHalves(t *testing.T) {
-	r := ramp.New(64)
+	r := newRamp(64)
 	r.Start()
 	for range 4 {
 		r.Put(take(t, r), ramp.Passed)
@@ -80,7 +87,7 @@ func TestThrottledHalves(t *testing.T) {
 }
 
 func TestThoseFromBeforeDoNotCount(t *testing.T) {
-	r := ramp.New(64)
+	r := newRamp(64)
 	a, b := take(t, r), take(t, r) // they hang
 	r.Start()
 	c := take(t, r)
@@ -98,11 +105,11 @@ func TestThoseFromBeforeDoNotCount(t *testing.T) {
 
 func TestCeiling(t *testing.T) {
 	for _, ceiling := range []int{-1, 0, 1} {
-		r := ramp.New(ceiling)
+		r := newRamp(ceiling)
 		r.Start()
 		wantLimit(t, r, 0)
 	}
-	r := ramp.New(64)
+	r := newRamp(64)
 	r.Start()
 	for range 3 {
 		r.Put(take(t, r), ramp.Passed)
@@ -119,7 +126,7 @@ func TestCeiling(t *testing.T) {
 }
 
 func TestOff(t *testing.T) {
-	r := ramp.New(64)
+	r := newRamp(64)
 	r.Start()
 	ticket := take(t, r)
 	r.Off()
@@ -134,7 +141,7 @@ func TestPutWithoutTakePanics(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	r := ramp.New(4)
+	r := newRamp(4)
 	r.Put(take(t, r), ramp.Other)
 	r.Put(ramp.Ticket{}, ramp.Other)
 }
@@ -148,7 +155,7 @@ func TestProperties(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		ceiling := rapid.IntRange(1, 100).Draw(t, "ceiling")
-		r := ramp.New(ceiling)
+		r := newRamp(ceiling)
 		var (
 			open   []taken
 			starts int
