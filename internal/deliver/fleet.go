@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/core/chain"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/message"
@@ -170,9 +171,21 @@ func (f *Fleet) Link(specs []Spec) (*Set, error) {
 		}
 		set.byName[spec.Name] = &Destination{spec: spec, fleet: f}
 	}
-	for _, d := range set.byName {
-		if err := set.flatten(d, d, -1, map[string]bool{}); err != nil {
+	for _, spec := range specs {
+		for _, name := range spec.Fallback {
+			if _, ok := set.byName[name]; !ok {
+				return nil, fmt.Errorf("destination %q falls back to %q, which is not there", spec.Name, name)
+			}
+		}
+	}
+	for _, spec := range specs {
+		links, err := chain.Flatten(spec.Name, func(name string) []string { return set.byName[name].spec.Fallback })
+		if err != nil {
 			return nil, err
+		}
+		d := set.byName[spec.Name]
+		for _, l := range links {
+			d.chain = append(d.chain, link{set.byName[l.Name], l.Parent})
 		}
 	}
 	return set, nil
@@ -205,34 +218,6 @@ func (f *Fleet) Configure(specs []Spec) (*Set, error) {
 	}
 	f.Install(set)
 	return set, nil
-}
-
-// flatten appends d and, depth first, its fallbacks to the chain of head. A
-// destination that was left is not entered again by the same message, so one
-// that stands in a chain twice keeps its first place.
-func (s *Set) flatten(head, d *Destination, parent int, path map[string]bool) error {
-	if path[d.spec.Name] {
-		return fmt.Errorf("destination %q falls back to itself", d.spec.Name)
-	}
-	path[d.spec.Name] = true
-	defer delete(path, d.spec.Name)
-	for _, l := range head.chain {
-		if l.to == d {
-			return nil
-		}
-	}
-	head.chain = append(head.chain, link{d, parent})
-	at := len(head.chain) - 1
-	for _, name := range d.spec.Fallback {
-		to, ok := s.byName[name]
-		if !ok {
-			return fmt.Errorf("destination %q falls back to %q, which is not there", d.spec.Name, name)
-		}
-		if err := s.flatten(head, to, at, path); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // lane returns the lane of the name, made where there is none. The caller holds

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/core/chain"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/retry"
 	"github.com/pawlhq/pawl/internal/setting"
@@ -86,7 +87,11 @@ func Destination(c *config.Config, name string, f *failure.Error) (Explanation, 
 	if !ok {
 		return Explanation{}, fmt.Errorf("no destination %q is configured", name)
 	}
-	e := Explanation{Destination: name, Type: d.Type, Path: path(c, d), Settings: settings(d)}
+	on, err := path(c, d)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{Destination: name, Type: d.Type, Path: on, Settings: settings(d)}
 	if f != nil {
 		e.Failure = judge(d, f)
 	} else {
@@ -159,31 +164,29 @@ func (e *Explanation) schedule(d *config.Destination, f *failure.Error) {
 // almostOne is the largest random number that a jitter is given.
 const almostOne = 1 - 1e-9
 
-// path lists where a message goes when the destination is left: its fallbacks
-// depth first, each once, as deliver does, then the dead letters.
-func path(c *config.Config, d *config.Destination) []string {
-	seen := map[string]bool{d.Name: true}
-	var list []string
-	var walk func(d *config.Destination)
-	walk = func(d *config.Destination) {
-		for _, name := range d.Fallback {
-			next, ok := c.Destination(name)
-			if !ok || seen[name] {
-				continue
-			}
-			seen[name] = true
-			list = append(list, name)
-			walk(next)
+// path lists where a message goes when the destination is left: its fallbacks as
+// the engine takes them, then the dead letters.
+func path(c *config.Config, d *config.Destination) ([]string, error) {
+	links, err := chain.Flatten(d.Name, func(name string) []string {
+		if d, ok := c.Destination(name); ok {
+			return d.Fallback
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	walk(d)
+	list := make([]string, 0, len(links))
+	for _, l := range links[1:] { // the first is d
+		list = append(list, l.Name)
+	}
 	last := "dead letters"
 	if c.DeadLetter.Type == config.DeadLetterDestination {
 		last += " (" + c.DeadLetter.Destination + ")"
 	} else {
 		last += " (" + c.DeadLetter.Path + ")"
 	}
-	return append(list, last)
+	return append(list, last), nil
 }
 
 func settings(d *config.Destination) []Setting {

@@ -75,7 +75,7 @@ func TestParseFailure(t *testing.T) {
 	}
 }
 
-const chain = `
+const fallingBack = `
 sources: [ { name: web, type: http, listen: "127.0.0.1:8080" } ]
 routes: [ { name: all, from: [web], to: [a] } ]
 destinations:
@@ -86,7 +86,7 @@ destinations:
 `
 
 func TestDestination(t *testing.T) {
-	c := load(t, chain)
+	c := load(t, fallingBack)
 	e, err := Destination(c, "a", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestDestination(t *testing.T) {
 
 // Each wait that the engine may choose lies in the window that is told.
 func TestWaitsLieInTheirWindows(t *testing.T) {
-	c := load(t, chain)
+	c := load(t, fallingBack)
 	d, _ := c.Destination("d")
 	rapid.Check(t, func(t *rapid.T) {
 		f, err := ParseFailure(rapid.SampledFrom([]string{"503", "503,retry-after=3", "timeout", "429,retry-after=60", "404"}).Draw(t, "failure"))
