@@ -97,15 +97,15 @@ func (a *App) apply(c *config.Config) (int, error) {
 	if err != nil {
 		return 0, a.takeBack(next, nil, err)
 	}
-	older := a.stillDraining()
+	a.older = a.stillDraining()
 	number := a.engine.Relay().Status().Generation
-	a.metrics.SetTopology(topology(append(configs(older), old, c)...))
+	a.metrics.SetTopology(topology(append(configs(a.older), old, c)...))
 	generation, err := a.engine.Apply(c)
 	if err != nil {
-		a.metrics.SetTopology(topology(append(configs(older), old)...))
+		a.metrics.SetTopology(topology(append(configs(a.older), old)...))
 		return 0, a.takeBack(next, unmount, err)
 	}
-	a.older = append(older, numbered{number, old})
+	a.older = append(a.older, numbered{number, old})
 	if err := a.sources.swap(next); err != nil {
 		return generation, err
 	}
