@@ -80,7 +80,7 @@ func NewEngine(c *config.Config, o EngineOptions) (*Engine, error) {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	e := &Engine{opts: o, letters: letters, lock: lock, open: map[string]opened{}}
-	fleet := deliver.Options{Events: o.Events, Log: o.Log}
+	fleet := deliver.Options{Events: o.Events, Log: o.Log, Redact: o.Redact}
 	if o.Trace != nil {
 		fleet.Trace = o.Trace
 	}

@@ -52,7 +52,7 @@ func (r *run) visit(i int) (message.Hop, bool) {
 	if d.spec.Transform != nil {
 		m, err := s.transform()
 		if err != nil {
-			return hopFor(message.HopPermanent, err), false
+			return hopFor(message.HopPermanent, s.redacted(err)), false
 		}
 		s.message = m
 	}
@@ -173,7 +173,7 @@ func (s *stay) attempt(n int, ready time.Time) (*failure.Error, retry.Decision) 
 	began := time.Now()
 	s.attempts++
 	ctx, done := s.trace(n, began.Sub(ready))
-	f := s.send(ctx)
+	f := s.redacted(s.send(ctx))
 	ended := time.Now()
 	var d retry.Decision
 	if f != nil {
@@ -251,6 +251,17 @@ func (s *stay) send(ctx context.Context) (f *failure.Error) {
 		return s.classify(ctx, err)
 	}
 	return s.judge(ctx, answer)
+}
+
+// redacted returns the failure with the secrets taken out of its text.
+func (s *stay) redacted(f *failure.Error) *failure.Error {
+	redact := s.at.fleet.opts.Redact
+	if f == nil || redact == nil {
+		return f
+	}
+	clean := *f
+	clean.Message = redact(f.Error())
+	return &clean
 }
 
 // classify makes sure that an attempt which ran out of time or was given up

@@ -78,6 +78,10 @@ type Options struct {
 	Log *slog.Logger
 	// Trace follows attempts; nil is free.
 	Trace Tracer
+	// Redact takes the secrets out of what a connector said of a failure, before
+	// the text is cut to size: the cut could leave half of one. nil takes texts
+	// as they are.
+	Redact func(string) string
 }
 
 // Tracer follows what a delivery does. Safe for concurrent use.
