@@ -74,6 +74,10 @@ func New(o Options) *Relay {
 // cancelled: a few fsyncs of a slow disk.
 const lastWords = 5 * time.Second
 
+// lastNames is how long those that gave up on their letters have to name the
+// messages that are lost in the log.
+const lastNames = time.Second
+
 // CutShortError says that a stop did not wait for every message.
 type CutShortError struct {
 	// CutShort counts the messages whose deliveries were given up. They were
@@ -123,15 +127,25 @@ func (r *Relay) Stop(ctx context.Context) error {
 	}
 	left := r.InFlight()
 	r.endWork()
-	t := time.NewTimer(lastWords)
+	if endsWithin(done, lastWords) {
+		return &CutShortError{CutShort: left}
+	}
+	unended := r.InFlight()
+	r.endLast()
+	endsWithin(done, lastNames)
+	return &CutShortError{CutShort: left, Unended: unended}
+}
+
+// endsWithin waits for done, at most d, and says whether it came.
+func endsWithin(done <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-done:
-		return &CutShortError{CutShort: left}
+		return true
 	case <-t.C:
-		r.endLast()
+		return false
 	}
-	return &CutShortError{CutShort: left, Unended: r.InFlight()}
 }
 
 // InFlight returns how many messages are being settled.

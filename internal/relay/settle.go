@@ -222,41 +222,70 @@ func letterOf(l *leg, res *deliver.Result) *message.DeadLetter {
 // write keeps the letters. While somebody waits for the answer, the first that
 // can't be kept is an error: a nack. Where nobody does, it goes on trying until
 // it works or pawl ends: the message holds its room meanwhile, which pushes
-// back.
+// back. What can't be kept in the end is named in the log.
 func (r *Relay) write(d connector.Delivery, letters []*message.DeadLetter) error {
+	var lost []error
 	for _, l := range letters {
 		l.Relay, l.At = r.opts.Name, time.Now()
-		pause := time.Second
-		for {
-			err := r.opts.Letters(r.last, l)
-			if err == nil {
-				break
-			}
-			if nackable(d) {
-				return err
-			}
-			r.opts.Log.Error("a dead letter can't be kept and nobody is left to tell; trying again",
-				"id", l.Message.ID, "in", pause, "error", err)
-			if !pauseFor(r.last, pause) {
-				return errors.Join(errStopping, err)
-			}
-			pause = min(2*pause, maxLetterPause)
+		err := r.opts.Letters(r.last, l)
+		if err != nil && nackable(d) {
+			return err
 		}
+		if err != nil {
+			err = r.writeAgain(l, err)
+		}
+		if err != nil {
+			r.opts.Log.Error("a message is lost: its dead letter could not be kept before pawl stopped",
+				"id", l.Message.ID, "source", l.Message.Source, "route", l.Route, "destination", l.Destination, "error", err)
+			lost = append(lost, err)
+		}
+	}
+	if len(lost) > 0 {
+		return errors.Join(errStopping, errors.Join(lost...))
 	}
 	return nil
 }
 
-// maxLetterPause bounds the wait between two tries to keep a letter: soon
-// enough after space was made on a full disk.
-const maxLetterPause = 10 * time.Second
+// writeAgain goes on trying to keep a letter that nobody is left to be told of,
+// until it works or pawl ends. Once a stop gives up on the deliveries it tries
+// at once and then more often: these are the last seconds.
+func (r *Relay) writeAgain(l *message.DeadLetter, err error) error {
+	for pause := time.Second; r.last.Err() == nil; pause = min(2*pause, maxLetterPause) {
+		hurry := r.work.Done()
+		if r.work.Err() != nil {
+			pause, hurry = lastLetterPause, nil
+		}
+		r.opts.Log.Error("a dead letter can't be kept and nobody is left to tell; trying again",
+			"id", l.Message.ID, "in", pause, "error", err)
+		if !r.pauseFor(pause, hurry) {
+			break
+		}
+		if err = r.opts.Letters(r.last, l); err == nil {
+			return nil
+		}
+	}
+	return err
+}
 
-func pauseFor(ctx context.Context, d time.Duration) bool {
+const (
+	// maxLetterPause bounds the wait between two tries to keep a letter: soon
+	// enough after space was made on a full disk.
+	maxLetterPause = 10 * time.Second
+	// lastLetterPause is that wait within lastWords, which it must divide into
+	// several tries.
+	lastLetterPause = time.Second
+)
+
+// pauseFor waits for d, or until hurry; false when pawl ends.
+func (r *Relay) pauseFor(d time.Duration, hurry <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-ctx.Done():
+	case <-hurry:
+		return true
+	case <-r.last.Done():
 		return false
 	}
 }

@@ -1,8 +1,11 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,10 +92,13 @@ func TestStopCutShort(t *testing.T) {
 	})
 }
 
-// A full disk and nobody to nack: stopping does not wait for ever.
-func TestStopGivesUpOnLetters(t *testing.T) {
+// A full disk and nobody to nack: stopping does not wait for ever, and each
+// message that is lost is named.
+func TestStopNamesWhatItLoses(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.configure(setup{specs: []deliver.Spec{spec("a", refuses(400))}, routes: toAll("a")})
+		var log bytes.Buffer
+		r.relay.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+		r.configure(setup{specs: []deliver.Spec{spec("a", refuses(400)), spec("b", refuses(400))}, routes: toAll("a", "b")})
 		r.shelf.fail(errors.New("no space left on device"))
 		d := r.next("web")
 		d.Nackable = func() bool { return false }
@@ -101,10 +107,46 @@ func TestStopGivesUpOnLetters(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "1 never came to an end") || took != 2*time.Second+lastWords {
 			t.Errorf("%v after %v", err, took)
 		}
+		for _, destination := range []string{"a", "b"} {
+			line := regexp.MustCompile(`level=ERROR msg="a message is lost: its dead letter could not be kept before pawl stopped" id=` +
+				d.Message.ID + ` source=web route=\S+ destination=` + destination + ` error="no space left on device"`)
+			if n := len(line.FindAllString(log.String(), -1)); n != 1 { // when Stop returns, not later
+				t.Errorf("%d lines name the letter of %s:\n%s", n, destination, log.String())
+			}
+		}
 		if s := <-c; s.Status != event.SettledNacked {
 			t.Errorf("ended %+v", s)
 		}
 	})
+}
+
+// Space that is made at any moment of a stop's last seconds is used, although
+// the tries before the stop had grown rare.
+func TestStopKeepsLettersToTheEnd(t *testing.T) {
+	for _, free := range []time.Duration{0, time.Second, lastWords - lastLetterPause} {
+		inBubble(t, func(r *rig) {
+			var log bytes.Buffer
+			r.relay.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+			r.configure(setup{specs: []deliver.Spec{spec("a", refuses(400))}, routes: toAll("a")})
+			r.shelf.fail(errors.New("no space left on device"))
+			d := r.next("web")
+			d.Nackable = func() bool { return false }
+			c := r.start(r.Context(), d)
+			time.Sleep(16 * time.Second) // the next try is at 25s
+			time.AfterFunc(2*time.Second+free-ms, func() { r.shelf.fail(nil) })
+			err, took := r.stop(2 * time.Second)
+			var cut *CutShortError
+			if !errors.As(err, &cut) || cut.CutShort != 1 || cut.Unended != 0 || took != 2*time.Second+free {
+				t.Errorf("space after %v: %v after %v", free, err, took)
+			}
+			if s := <-c; s.Status != event.SettledDeadLettered || len(r.shelf.all()) != 1 {
+				t.Errorf("space after %v: ended %+v with %d letters", free, s, len(r.shelf.all()))
+			}
+			if strings.Contains(log.String(), "lost") {
+				t.Errorf("space after %v: the log says %s", free, log.String())
+			}
+		})
+	}
 }
 
 // Whoever still waits for a place or for room is told, even by a source that
