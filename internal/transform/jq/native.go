@@ -12,7 +12,7 @@ import (
 // error that ends the evaluation. Those that count are given its watch, in a
 // variable that a program can't name.
 func natives() []gojq.CompilerOption {
-	return []gojq.CompilerOption{
+	return append(expressions(),
 		gojq.WithFunction(own+"made", 1, 1, made),
 		gojq.WithFunction(own+"whole", 0, 0, func(v any, _ []any) any { return orError(v, whole(v)) }),
 		gojq.WithFunction(own+"text", 0, 0, fitText),
@@ -31,7 +31,7 @@ func natives() []gojq.CompilerOption {
 		compare("lt", func(c int) bool { return c < 0 }),
 		compare("ge", func(c int) bool { return c >= 0 }),
 		compare("le", func(c int) bool { return c <= 0 }),
-	}
+	)
 }
 
 func orError(v any, err error) any {

@@ -31,6 +31,7 @@ var prelude = []struct{ trigger, text string }{
 	{"rindex", `def __pawl_0_rindex($x): rindex($x); def rindex($x): __pawl_minus(.; $x) | __pawl_0_rindex($x);`},
 	{"flatten", `def __pawl_0_flatten($d): flatten($d); def flatten($d): __pawl_whole | __pawl_0_flatten($d);`},
 	{"error", `def __pawl_0_error($e): error($e); def error($e): ($e | __pawl_whole) as $e | __pawl_0_error($e);`},
+	{"match", matching}, {"test", matching}, {"capture", matching}, {"scan", matching}, {"split", matching}, {"sub", matching},
 	{"by", weighed("sort_by", "f") + weighed("group_by", "f") + weighed("unique_by", "f") + weighed("min_by", "f") + weighed("max_by", "f")},
 	{"sort", weighed("sort")}, {"unique", weighed("unique")}, {"min", weighed("min")}, {"max", weighed("max")},
 	{"flatten", weighed("flatten")}, {"error", weighed("error")},
