@@ -76,7 +76,7 @@ func (s *testDestination) Check() []connector.Problem {
 }
 
 type testFile struct {
-	Path string `yaml:"path" path:"file" doc:"the file"`
+	Path string `yaml:"path" path:"append" doc:"the file"`
 }
 
 func (s *testFile) Check() []connector.Problem {

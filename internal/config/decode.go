@@ -314,15 +314,32 @@ func (d decoder) text(n *yaml.Node, v reflect.Value, t tags, key string) {
 		return
 	}
 	if t.path != noPath {
-		value = d.f.resolve(value)
-	}
-	if t.path == readPath && value != "" {
-		if err := readable(value); err != nil {
-			d.l.errorf(d.f, n, "%s: %v", key, err)
-		}
+		value = d.path(n, value, t, key)
 	}
 	d.template(n, value, t, key)
 	v.SetString(value)
+}
+
+// path makes the name of a file usable, and looks at the file as its tag wants.
+func (d decoder) path(n *yaml.Node, value string, t tags, key string) string {
+	value = d.f.resolve(value)
+	if value == "" {
+		return value
+	}
+	var err error
+	switch {
+	case strings.ContainsRune(value, 0):
+		d.l.errorf(d.f, n, "%s: the name of a file can't hold a NUL byte", key)
+		return value
+	case t.path == readPath:
+		err = readable(value)
+	case t.path == appendPath:
+		err = appendable(value)
+	}
+	if err != nil {
+		d.l.errorf(d.f, n, "%s: %v", key, err)
+	}
+	return value
 }
 
 // template checks the jq of a text that may hold some, so that what can't be
@@ -352,13 +369,18 @@ func (d decoder) template(n *yaml.Node, text string, t tags, key string) {
 
 // readable says why a file can't be read.
 func readable(path string) error {
-	f, err := os.Open(path)
+	f, err := setting.OpenFile(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder", path)
+	return f.Close()
+}
+
+// appendable says why a file can't be appended to, as far as that shows before
+// it is opened; one that is not there yet will be made.
+func appendable(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file", path)
 	}
 	return nil
 }

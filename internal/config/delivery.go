@@ -196,10 +196,21 @@ func (l *loader) checkDelivery(f *file, n *yaml.Node, w *writtenDelivery) {
 		l.checkTransforms(f, at("transforms"), *w.Transforms)
 	}
 	if w.ForwardHeaders != nil {
-		l.checkPatterns(f, at("forward_headers"), "forward_headers", *w.ForwardHeaders)
+		l.checkForwardHeaders(f, at("forward_headers"), *w.ForwardHeaders)
 	}
 	if h := w.IdempotencyHeader; h != nil {
 		l.checkIdempotencyHeader(f, at("idempotency_header"), *h)
+	}
+}
+
+// checkForwardHeaders refuses the names of headers that no message keeps: they
+// would never be sent along.
+func (l *loader) checkForwardHeaders(f *file, list *yaml.Node, patterns []string) {
+	l.checkPatterns(f, list, "forward_headers", patterns)
+	for i, n := range items(list) {
+		if connector.IsConnectionField(patterns[i]) {
+			l.errorf(f, target(n), "forward_headers: %s belongs to the connection and is never sent along", patterns[i])
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"hash"
 	"io"
 	"reflect"
+
+	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // maxDigested bounds what is read of one file: certificates with their chains
@@ -41,8 +43,8 @@ func digestInto(sum hash.Hash, v reflect.Value) (files int) {
 		if field.String() == "" {
 			continue
 		}
-		text, _ := readBounded(field.String(), maxDigested)
-		one := sha256.Sum256([]byte(text)) // of each by itself: what moves from one to the next is a change
+		text, _ := setting.ReadFile(field.String(), maxDigested)
+		one := sha256.Sum256(text) // of each by itself: what moves from one to the next is a change
 		_, _ = io.WriteString(sum, f.key)
 		_, _ = sum.Write(one[:])
 		files++

@@ -35,6 +35,7 @@
 //	enum:"a,b"          the only values that are taken
 //	path:"file"         a file name, made relative to the file that says it
 //	path:"read"         the same, and the file must be readable
+//	path:"append"       the same, and it must be a regular file where it is there
 //	secret:"never"      {{secrets.NAME}} is refused here
 //	jq:"template"       it may hold {{ jq }}, which is compiled to see whether it can be
 package config

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawlhq/pawl/internal/connector"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // maxSecretBytes is the largest secret file: a private key with its chain fits.
@@ -264,7 +266,7 @@ func (l *loader) secret(name string) (string, error) {
 		return "", fmt.Errorf("the secret %s has nowhere to come from: set secrets.env or secrets.dir", name)
 	}
 	path := filepath.Join(l.secretDir, name)
-	text, err := readBounded(path, maxSecretBytes)
+	read, err := setting.ReadFile(path, maxSecretBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		where := "not "
@@ -279,7 +281,7 @@ func (l *loader) secret(name string) (string, error) {
 		}
 		return "", fmt.Errorf("the secret %s in %s can't be read: %w", name, l.secretDir, err)
 	}
-	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	text := strings.TrimSuffix(strings.TrimSuffix(string(read), "\n"), "\r")
 	if text == "" {
 		return "", fmt.Errorf("the secret %s in %s is empty", name, l.secretDir)
 	}

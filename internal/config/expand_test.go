@@ -102,7 +102,7 @@ func TestSecretFiles(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"large": "larger than 64 KiB", "empty": "is empty", "folder": "no regular file", "absent": "neither in the environment nor in",
+		"large": "larger than 64 KiB", "empty": "is empty", "folder": "is a folder", "absent": "neither in the environment nor in",
 		"../outside": "bad name", ".hidden": "bad name", "a/b": "bad name", "": "bad name",
 	} {
 		if c, report := load(name); c != nil || !strings.Contains(report.Err().Error(), want) {

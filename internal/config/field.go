@@ -26,9 +26,10 @@ type tags struct {
 type pathUse string
 
 const (
-	noPath   pathUse = ""
-	anyPath  pathUse = "file" // made relative to the file that says it
-	readPath pathUse = "read" // and must be readable
+	noPath     pathUse = ""
+	anyPath    pathUse = "file"   // made relative to the file that says it
+	readPath   pathUse = "read"   // and must be readable
+	appendPath pathUse = "append" // and must be a regular file, where it is there
 )
 
 // secretUse says whether a secret may stand in a text.

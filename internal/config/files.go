@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // The bounds of what is read. A configuration written by people is far below
@@ -112,34 +112,15 @@ func (l *loader) addFile(path string) {
 	if l.seen[real] = struct{}{}; len(l.seen) > MaxFiles {
 		return // said once
 	}
-	if f.text, err = readBounded(path, MaxFileBytes); err != nil {
+	text, err := setting.ReadFile(path, MaxFileBytes)
+	if err != nil {
 		l.unreadable(path, err)
 		return
 	}
-	f.text = strings.TrimPrefix(f.text, "\ufeff") // some editors begin a file with it
+	f.text = strings.TrimPrefix(string(text), "\ufeff") // some editors begin a file with it
 	l.files = append(l.files, f)
 	l.parse(f)
 	l.include(f)
-}
-
-// readBounded reads a whole file of at most limit bytes.
-func readBounded(path string, limit int64) (string, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = in.Close() }()
-	if info, err := in.Stat(); err == nil && !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0 {
-		return "", errors.New("it is no regular file")
-	}
-	text, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err != nil {
-		return "", err
-	}
-	if int64(len(text)) > limit {
-		return "", fmt.Errorf("it is larger than %d KiB", limit>>10)
-	}
-	return string(text), nil
 }
 
 // include reads what the file's include lists.

@@ -38,10 +38,16 @@ func (l *loader) checkList(f *file, nodes []*yaml.Node, list []string, key, what
 	}
 	seen := map[string]struct{}{}
 	for i, name := range list {
-		if i >= len(nodes) || name == "" {
+		if i >= len(nodes) {
 			continue
 		}
 		n := target(nodes[i])
+		if name == "" {
+			if n.Kind == yaml.ScalarNode && !l.spoiled(f, n) {
+				l.errorf(f, n, "%s: an empty name; name a %s or leave it out", key, what)
+			}
+			continue
+		}
 		if _, twice := seen[name]; twice {
 			l.errorf(f, n, "%s: %q is there twice", key, name)
 		} else if _, ok := known.has[name]; !ok {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // FS is what a Log needs of a file system. OS is the real one; faultfs has one
@@ -38,11 +39,20 @@ type File interface {
 // OS is the file system of the machine.
 type OS struct{}
 
-// OpenFile is os.OpenFile.
+// OpenFile is os.OpenFile for regular files. Anything else is an error at once:
+// a named pipe would wait for whoever reads it.
 func (OS) OpenFile(name string, flag int, mode fs.FileMode) (File, error) {
-	f, err := os.OpenFile(name, flag, mode)
+	f, err := os.OpenFile(name, flag|syscall.O_NONBLOCK, mode)
 	if err != nil {
 		return nil, err // not a nil *os.File in a File
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is no regular file")}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
 	}
 	return f, nil
 }

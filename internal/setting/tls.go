@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -20,9 +19,9 @@ func (t *ServerTLS) Config() (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	pair, err := LoadPair(t.Cert, t.Key)
 	if err != nil {
-		return nil, wrapTLS(err)
+		return nil, err
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if t.ClientCA != "" {
@@ -36,7 +35,7 @@ func (t *ServerTLS) Config() (*tls.Config, error) {
 
 // LoadCA reads a PEM file of certificate authorities.
 func LoadCA(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pem, err := ReadFile(file, maxPEM)
 	if err != nil {
 		return nil, wrapTLS(err)
 	}

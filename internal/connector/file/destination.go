@@ -25,7 +25,7 @@ import (
 
 // Settings are a file destination's.
 type Settings struct {
-	Path   string               `yaml:"path" path:"file" doc:"the file; it and its folder are made where missing"`
+	Path   string               `yaml:"path" path:"append" doc:"the file; it and its folder are made where missing"`
 	Format connector.LineFormat `yaml:"format" doc:"plain: the body on a line (JSON over several lines is compacted, other text over several lines becomes a JSON string, bytes that are not UTF-8 base64); envelope: the whole message as one JSON object"`
 	Mode   string               `yaml:"mode" doc:"the file's mode when it is made, in octal"`
 }

@@ -88,7 +88,7 @@ func (s *DestinationSettings) Check() []connector.Problem {
 	if err == nil && s.secure && base.origin.Scheme != "https" {
 		p.add("url", "must begin with https:// for the type https; the type http sends without TLS too")
 	}
-	if !connector.IsToken(s.Method) || s.Method == nethttp.MethodConnect || s.Method == nethttp.MethodTrace {
+	if !isMethod(s.Method) || s.Method == nethttp.MethodConnect || s.Method == nethttp.MethodTrace {
 		p.add("method", "%q can't carry a message; write it like POST", s.Method)
 	}
 	s.checkHeaders(&p)
@@ -249,6 +249,9 @@ func (s *DestinationSettings) proxy() (*url.URL, error) {
 	if err != nil || u.Hostname() == "" {
 		return nil, errors.New("must be a URL, such as http://proxy.internal:3128")
 	}
+	if !dialable(u) {
+		return nil, errBadPort
+	}
 	switch u.Scheme {
 	case "http", "https", "socks5", "socks5h":
 		return u, nil
@@ -269,9 +272,9 @@ func (t *ClientTLS) config() (*tls.Config, error) {
 		}
 	}
 	if t.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		pair, err := setting.LoadPair(t.Cert, t.Key)
 		if err != nil {
-			return nil, fmt.Errorf("tls: %w", err)
+			return nil, err
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}

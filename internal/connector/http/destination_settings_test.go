@@ -39,6 +39,12 @@ func TestDestinationSettingsAreChecked(t *testing.T) {
 		{"dots", "http", func(s *DestinationSettings) { s.URL = "https://a.test/a/%2E%2e/b" }, []string{"url"}},
 		{"bad escape", "http", func(s *DestinationSettings) { s.URL = "https://a.test/%zz" }, []string{"url"}},
 		{"query of a message", "http", func(s *DestinationSettings) { s.URL = "https://a.test?x={{ .x }}" }, nil},
+		{"port 0", "http", func(s *DestinationSettings) { s.URL = "https://a.test:0/x" }, []string{"url"}},
+		{"port beyond", "http", func(s *DestinationSettings) { s.URL = "https://a.test:65536" }, []string{"url"}},
+		{"endless port", "http", func(s *DestinationSettings) { s.URL = "https://[::1]:99999999999999999999/" }, []string{"url"}},
+		{"last port", "http", func(s *DestinationSettings) { s.URL = "https://a.test:65535/" }, nil},
+		{"proxy's port", "http", func(s *DestinationSettings) { s.Proxy = one("http://a.test:0") }, []string{"proxy"}},
+		{"method of all", "http", func(s *DestinationSettings) { s.Method = "*" }, []string{"method"}},
 		{"method", "http", func(s *DestinationSettings) { s.Method = "CONNECT" }, []string{"method"}},
 		{"headers", "http", func(s *DestinationSettings) {
 			s.Headers = map[string]setting.Secret{

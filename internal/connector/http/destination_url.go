@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/pawlhq/pawl/internal/connector"
@@ -43,6 +44,9 @@ func parseURL(raw string) (urlTemplate, error) {
 	if err != nil || origin.Hostname() == "" {
 		return urlTemplate{}, errors.New("has no host that can be used")
 	}
+	if !dialable(origin) {
+		return urlTemplate{}, errBadPort
+	}
 	text, err := connector.ParseTemplate(rest[end:])
 	if err != nil {
 		return urlTemplate{}, err
@@ -56,6 +60,18 @@ func parseURL(raw string) (urlTemplate, error) {
 	// Any value will do to see whether what stands around them is a URL.
 	_, err = u.with(func(int, place) (string, error) { return "x", nil })
 	return u, err
+}
+
+// errBadPort quotes nothing: a password with a slash in it may look like a port.
+var errBadPort = errors.New("the port must be a number from 1 to 65535")
+
+// dialable says whether the port of a URL, if it has one, is one to connect to.
+func dialable(u *url.URL) bool {
+	if u.Port() == "" {
+		return true
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return err == nil && n > 0
 }
 
 // place is where in a URL a value stands.

@@ -103,7 +103,7 @@ func (s *SourceSettings) checkMethods(p *problems) {
 	}
 	for i, m := range s.Methods {
 		switch {
-		case !connector.IsToken(m) || m != strings.ToUpper(m):
+		case !isMethod(m):
 			p.add(fmt.Sprintf("methods.%d", i), "%q is not a method; write it like POST", m)
 		case m == nethttp.MethodConnect || m == nethttp.MethodTrace:
 			p.add(fmt.Sprintf("methods.%d", i), "%s can't bring a message", m)
@@ -111,6 +111,15 @@ func (s *SourceSettings) checkMethods(p *problems) {
 			p.add(fmt.Sprintf("methods.%d", i), "%s stands twice", m)
 		}
 	}
+}
+
+// maxMethod is longer than any registered method.
+const maxMethod = 32
+
+// isMethod says whether a text is a method as the registered ones are: HTTP
+// allows any token, but what is no word in capitals is a mistake.
+func isMethod(m string) bool {
+	return m != "" && len(m) <= maxMethod && strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
 }
 
 func checkListen(address string) error {

@@ -29,6 +29,9 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"no listen", func(s *SourceSettings) { s.Listen = "" }, []string{"listen"}},
 		{"named port", func(s *SourceSettings) { s.Listen = "a:http" }, []string{"listen"}},
 		{"methods", func(s *SourceSettings) { s.Methods = []string{"POST", "post", "TRACE", "POST"} }, []string{"methods.1", "methods.2", "methods.3"}},
+		{"no methods", func(s *SourceSettings) { s.Methods = []string{"*", "P!ST", "", "M-SEARCH", "P0ST", "PO ST"} }, []string{"methods.0", "methods.1", "methods.2", "methods.4", "methods.5"}},
+		{"port beyond", func(s *SourceSettings) { s.Listen = "127.0.0.1:65536" }, []string{"listen"}},
+		{"negative port", func(s *SourceSettings) { s.Listen = "127.0.0.1:-1" }, []string{"listen"}},
 		{"prefix", func(s *SourceSettings) { s.KeyPrefix = "\x00" }, []string{"key_prefix"}},
 		{"answer", func(s *SourceSettings) { s.Answer = &Answer{Status: 204, Body: &body} }, []string{"answer.body"}},
 		{"two ways", func(s *SourceSettings) {

@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -85,11 +86,17 @@ func (l *loader) Load(ref string) (any, error) {
 	if l.files++; l.files > MaxFiles {
 		return nil, fmt.Errorf("the schema refers to more than %d files", MaxFiles)
 	}
-	f, err := l.root.Open(filepath.FromSlash(strings.TrimPrefix(u.Path, "/")))
+	// Not to wait for the writer of a named pipe.
+	f, err := l.root.OpenFile(filepath.FromSlash(strings.TrimPrefix(u.Path, "/")), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
 	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, err
