@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -191,11 +192,12 @@ func (c *sourceCheck) bytesUnchanged() {
 		}
 		sent++
 		mu.Lock()
-		if len(got) != sent {
-			c.Fatalf("%d messages were handed over of %d", len(got), sent)
+		now := slices.Clone(got)
+		mu.Unlock() // before a failure ends the check: the source must not wait for it
+		if len(now) != sent {
+			c.Fatalf("%d messages were handed over of %d", len(now), sent)
 		}
-		m := got[sent-1]
-		mu.Unlock()
+		m := now[sent-1]
 		c.wellMade(m)
 		if want := c.wire(b); !bytes.Equal(m.Body, want) {
 			c.Errorf("sent %s, handed over %s", short(want), short(m.Body))
