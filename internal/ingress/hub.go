@@ -20,8 +20,11 @@ import (
 type Options struct {
 	// Listen replaces the network; nil is net.Listen.
 	Listen func(network, address string) (net.Listener, error)
-	// MaxConns bounds the connections of all addresses together; 0 is MaxConns.
+	// MaxConns bounds the connections of all addresses together; 0 is MaxConns,
+	// or half of Descriptors where that is less.
 	MaxConns int
+	// Descriptors is how many files the process may have open; 0 asks the system.
+	Descriptors uint64
 	// Log takes what no caller can be told; nil drops it.
 	Log *slog.Logger
 }
@@ -55,11 +58,28 @@ func New(o Options) *Hub {
 	}
 	n := o.MaxConns
 	if n <= 0 {
-		n = MaxConns
+		n = h.mostConns(o.Descriptors)
 	}
 	h.slots = make(chan struct{}, n)
 	h.giveUp, h.abandon = context.WithCancel(context.Background())
 	return h
+}
+
+// mostConns bounds the connections so that callers, who may be strangers, never
+// take the descriptors that delivering needs.
+func (h *Hub) mostConns(limit uint64) int {
+	if limit == 0 {
+		limit = descriptors()
+	}
+	if limit == 0 {
+		return MaxConns
+	}
+	n := int(max(1, min(MaxConns, limit/2)))
+	if n < fewConns {
+		h.log.Warn("the process may open few files, so that it takes few connections; raise LimitNOFILE (ulimit -n)",
+			"files", limit, "connections", n)
+	}
+	return n
 }
 
 // errClosed is a Mount after Close.

@@ -43,6 +43,8 @@ const (
 	// and about 20 KiB. Further callers wait in the kernel's queue. 16,384 is
 	// a quarter of the usual hard limit on descriptors.
 	MaxConns = 16384
+	// fewConns is what a relay wants to have: fewer are warned of at the start.
+	fewConns = 1024
 )
 
 // server is one address. Its mounts are guarded by the Hub's lock; requests
