@@ -318,6 +318,7 @@ func TestUnit(t *testing.T) {
 	service := u["Service"]
 	for key, want := range map[string][]string{
 		"ExecReload":               {"/bin/kill -HUP $MAINPID"},
+		"LimitNOFILE":              {"65536"}, // twice the connections, and more
 		"Restart":                  {"on-failure"},
 		"RestartPreventExitStatus": {"2"},
 		"StateDirectory":           {"pawl"},

@@ -68,6 +68,9 @@ func (l *loader) checkValidate(r *routeEntry) {
 		}
 		return
 	}
+	if l.spoiled(r.file, n) {
+		return
+	}
 	check := l.opts.CheckSchema
 	if check == nil {
 		check = readable
