@@ -22,13 +22,11 @@ func Compile(src string) (*Program, error) {
 	if strings.TrimSpace(src) == "" {
 		return nil, errors.New(`jq: the program is empty; write . for the whole body`)
 	}
-	code, dynamic, err := build(src)
+	code, err := build(src)
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{src: src, wantsMsg: strings.Contains(src, msgVariable), dynamic: dynamic}
-	p.code.Store(code)
-	return p, nil
+	return &Program{src: src, code: code, wantsMsg: strings.Contains(src, msgVariable)}, nil
 }
 
 const (
@@ -38,26 +36,25 @@ const (
 	own = "__pawl_"
 )
 
-// build parses, guards and compiles. dynamic says that a regular expression of
-// the program is not a constant.
-func build(src string) (code *gojq.Code, dynamic bool, err error) {
+// build parses, guards and compiles.
+func build(src string) (*gojq.Code, error) {
 	if at := strings.Index(src, own); at >= 0 {
-		return nil, false, fmt.Errorf("jq: %s: names that begin with %s are pawl's own", position(src, at), own)
+		return nil, fmt.Errorf("jq: %s: names that begin with %s are pawl's own", position(src, at), own)
 	}
 	q, err := gojq.Parse(src)
 	if err != nil {
-		return nil, false, syntaxError(src, err)
+		return nil, syntaxError(src, err)
 	}
 	g := guard(q, src)
 	if g.err != nil {
-		return nil, false, g.err
+		return nil, g.err
 	}
 	options := append(natives(), gojq.WithVariables([]string{msgVariable, meterVariable}))
-	code, err = gojq.Compile(q, options...)
+	code, err := gojq.Compile(q, options...)
 	if err != nil {
-		return nil, false, compileError(src, err)
+		return nil, compileError(src, err)
 	}
-	return code, g.dynamic, nil
+	return code, nil
 }
 
 func syntaxError(src string, err error) error {

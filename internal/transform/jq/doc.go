@@ -32,7 +32,10 @@
 // but its text would never end: whatever walks a whole value weighs it first
 // (MaxValue), and so does the encoder of the result (MaxOutput).
 //
-// What is left to native functions is in proportion to their input: the
-// matches of a regular expression in 1 MiB of text can take a few hundred
-// megabytes for as long as the evaluation lasts.
+// Regular expressions have functions of our own in the place of the engine's:
+// they find the same matches in one pass, count them before they are kept
+// (MaxMatches), and look at the clock between two. One look through a text is
+// bounded by the text's length times the expression's size (MaxMatching).
+//
+// What is left to native functions is in proportion to their input.
 package jq

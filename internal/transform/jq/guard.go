@@ -11,10 +11,9 @@ import (
 // guarding walks the tree of a program and puts checks around the operators
 // that the engine would run without asking anybody.
 type guarding struct {
-	src     string
-	used    map[string]bool // operators, by their triggers
-	dynamic bool
-	err     error // the first thing that is not allowed
+	src  string
+	used map[string]bool // operators, by their triggers
+	err  error           // the first thing that is not allowed
 }
 
 // guard changes q in place.
@@ -228,11 +227,6 @@ func (g *guarding) patterns(ps []*gojq.Pattern) {
 	}
 }
 
-// regexps are the functions that compile their first argument.
-var regexps = map[string]bool{
-	"test": true, "match": true, "capture": true, "scan": true, "splits": true, "sub": true, "gsub": true, "split": true,
-}
-
 func (g *guarding) function(f *gojq.Func) {
 	g.queries(f.Args...)
 	switch name := f.Name; {
@@ -244,28 +238,5 @@ func (g *guarding) function(f *gojq.Func) {
 		g.refuse(name, "there is no further input: a program sees one message")
 	case strings.HasPrefix(name, "_"):
 		g.refuse(name, "function not defined: "+name)
-	case regexps[name] && len(f.Args) > 0 && !constantRegexp(name, f.Args):
-		g.dynamic = true
 	}
-}
-
-// constantRegexp reports whether the arguments of a regular expression's
-// function are literals. split with one argument takes plain text.
-func constantRegexp(name string, args []*gojq.Query) bool {
-	if name == "split" && len(args) == 1 {
-		return true
-	}
-	if !literal(args[0]) {
-		return false
-	}
-	flags := args[1:]
-	if name == "sub" || name == "gsub" {
-		flags = args[min(2, len(args)):]
-	}
-	for _, f := range flags {
-		if !literal(f) {
-			return false
-		}
-	}
-	return true
 }

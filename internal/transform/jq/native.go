@@ -81,16 +81,16 @@ func charge(of any, n int) error {
 	}
 	w, ok := of.(*watch)
 	if !ok {
-		return fmt.Errorf("%w: it is not watched", ErrLimit)
+		return errUnwatched
 	}
 	if n > slow {
 		w.look()
 	}
-	if w.built += n; w.built > MaxBuilt {
-		return fmt.Errorf("%w: it builds more than %d MiB", ErrLimit, MaxBuilt>>20)
-	}
-	return nil
+	return w.spend(n)
 }
+
+// errUnwatched is never seen: the guards hand on the watch.
+var errUnwatched = fmt.Errorf("%w: it is not watched", ErrLimit)
 
 // made charges a value that an operator just built. Its parts were bounded
 // themselves, so it is at most twice too large here.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/itchyny/gojq"
 
@@ -15,19 +14,10 @@ import (
 // Program is a compiled jq program. Safe for concurrent use.
 type Program struct {
 	src  string
-	code atomic.Pointer[gojq.Code]
+	code *gojq.Code
 	// wantsMsg: $msg is only built for a program that mentions it.
 	wantsMsg bool
-	// dynamic: a regular expression of the program depends on the message. The
-	// engine keeps each one it ever compiled, so such a program is compiled
-	// anew after every regexpSteps steps.
-	dynamic bool
-	spent   atomic.Int64
 }
-
-// regexpSteps: a handful of messages at full length, a few hundred ordinary
-// ones; compiling anew takes some 50 µs.
-const regexpSteps = 1 << 16
 
 // String evaluates to text: strings as they are, other values as compact JSON.
 // null, an error, no value or more than one is an error. It makes a Program a
@@ -90,9 +80,8 @@ func (p *Program) run(ctx context.Context, body, msg any) (v any, err error) {
 		if r := recover(); r != nil {
 			v, err = nil, fmt.Errorf("jq: %s: the engine failed: %.200s", p.short(), fmt.Sprint(r))
 		}
-		p.refresh(w.steps)
 	}()
-	it := p.code.Load().RunWithContext(w, body, msg, w)
+	it := p.code.RunWithContext(w, body, msg, w)
 	v, ok := it.Next()
 	if !ok {
 		return nil, fmt.Errorf("jq: %s: %w", p.short(), ErrNoValue)
@@ -108,17 +97,6 @@ func (p *Program) run(ctx context.Context, body, msg any) (v any, err error) {
 		return nil, fmt.Errorf("jq: %s: %w", p.short(), ErrManyValues)
 	}
 	return v, nil
-}
-
-// refresh drops the regular expressions that the engine kept.
-func (p *Program) refresh(steps int64) {
-	if !p.dynamic || p.spent.Add(steps) < regexpSteps {
-		return
-	}
-	p.spent.Store(0)
-	if code, _, err := build(p.src); err == nil {
-		p.code.Store(code)
-	}
 }
 
 // explain makes an error of the engine one of ours: bounded, and with the

@@ -1,11 +1,13 @@
 package jq
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -16,20 +18,33 @@ import (
 // The bounds of regular expressions.
 const (
 	// MaxMatches is how many matches one call may find: about what a program
-	// can go through in MaxTime. Their places take some 20 MB.
+	// can go through in MaxTime. It is less for an expression with many
+	// captures, whose places are bounded by maxPlaces.
 	MaxMatches = 1 << 18
 	// MaxMatching is the longest text, in bytes, times the expression's size in
 	// instructions (about one for each character of it): what is looked through
 	// in a few seconds at worst, and in a few milliseconds by nearly all
-	// expressions.
-	MaxMatching = 1 << 29
+	// expressions. A text of 1 MiB may meet a size of 256.
+	MaxMatching = 1 << 28
+	// MaxExpression is the longest expression in bytes: a message can hold it.
+	MaxExpression = 16 << 10
+	// MaxInstructions is the largest expression: {1000} can make one of a few
+	// bytes large.
+	MaxInstructions = 1 << 16
 )
 
 const (
-	// placed is how many bytes the places of a match take.
+	// placed is how many bytes the places of a match, or of a capture, take.
 	placed = 64
+	// maxPlaces is how many bytes the places of all matches may take.
+	maxPlaces = 32 << 20
+	// maxKept is how many instructions a program keeps: some 40 MB at worst,
+	// and more than it has where its expressions are constants.
+	maxKept = 1 << 18
 	// told is how many bytes a match, or a capture, takes as an object.
 	told = 512
+	// stepBytes is how much text the fastest search goes through in a step.
+	stepBytes = 1024
 	// matchSteps is what finding one match counts for: as long as some steps.
 	matchSteps = 8
 	// sureWork is the square of a text's length times the expression's size
@@ -48,13 +63,20 @@ type pattern struct {
 	names []string // of captures, "" for those without
 }
 
-// patterns are the regular expressions of one compiled program.
-type patterns struct{ kept sync.Map }
+// patterns are the regular expressions of one compiled program. Messages can
+// bring ever new ones, so all are forgotten once they are too many.
+type patterns struct {
+	kept sync.Map     // of *pattern, by expression and flags
+	size atomic.Int64 // in instructions
+}
 
 func (ps *patterns) get(expr, flags string) (*pattern, error) {
 	key := [2]string{expr, flags}
 	if p, ok := ps.kept.Load(key); ok {
 		return p.(*pattern), nil
+	}
+	if len(expr) > MaxExpression {
+		return nil, fmt.Errorf("%w: a regular expression has %d bytes; %d is the most", ErrLimit, len(expr), MaxExpression)
 	}
 	if strings.Trim(flags, "gim") != "" {
 		return nil, fmt.Errorf("unsupported regular expression flag: %q", flags)
@@ -66,23 +88,33 @@ func (ps *patterns) get(expr, flags string) (*pattern, error) {
 		expr = "(?s)" + expr
 	}
 	p, err := compilePattern(expr)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrLimit): // without the expression, which is long
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("invalid regular expression %q: %w", expr, err)
+	}
+	if ps.size.Add(int64(p.size)) > maxKept {
+		ps.kept.Clear()
+		ps.size.Store(int64(p.size))
 	}
 	ps.kept.Store(key, p)
 	return p, nil
 }
 
 func compilePattern(expr string) (*pattern, error) {
-	re, err := regexp.Compile(expr)
-	if err != nil {
-		return nil, err
-	}
 	tree, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		return nil, err
 	}
+	if n := instructions(tree); n > MaxInstructions {
+		return nil, fmt.Errorf("%w: a regular expression has a size of %d; %d is the most", ErrLimit, n, MaxInstructions)
+	}
 	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +125,22 @@ func compilePattern(expr string) (*pattern, error) {
 		p.probe, _ = regexp.Compile(`\A(?s:.)(?:` + expr + `)`)
 	}
 	return p, nil
+}
+
+// instructions is about how many a tree becomes. They are counted before they
+// are made: repeats can be a thousand times as long as their text.
+func instructions(tree *syntax.Regexp) int {
+	n := 1 + len(tree.Rune)
+	if tree.Op == syntax.OpCharClass {
+		n = 1
+	}
+	for _, sub := range tree.Sub {
+		n += instructions(sub)
+	}
+	if tree.Op == syntax.OpRepeat {
+		n *= max(tree.Min+1, tree.Max)
+	}
+	return n
 }
 
 // mayBeEmpty reports whether prog can match without taking a character.
@@ -119,22 +167,30 @@ func mayBeEmpty(prog *syntax.Prog) bool {
 	return false
 }
 
-// fit checks one look through a text.
-func (p *pattern) fit(s string) error {
+// fit checks one look through a text, and counts it for as many steps as the
+// fastest takes.
+func (p *pattern) fit(s string, w *watch) error {
 	if len(s) > MaxMatching/p.size {
 		return fmt.Errorf("%w: a regular expression of size %d looks through a text of %d bytes; %d bytes are the most at this size",
 			ErrLimit, p.size, len(s), MaxMatching/p.size)
 	}
-	return nil
+	w.steps += int64(len(s) / stepBytes)
+	if len(s) > slow/p.size {
+		w.look()
+	}
+	return w.err
 }
+
+// places is how many bytes the places of a match and its captures take.
+func (p *pattern) places() int { return placed * (1 + len(p.names)) }
 
 // stopped leaves count.
 type stopped struct{ err error }
 
-// count is an error where s holds too many matches or to find them takes too
-// long. Only a function that is called for each match can end the search, and
+// count counts the matches. It is an error where they are too many or finding
+// them takes too long. Only a function that is called for each match can end the search, and
 // only by a panic.
-func (p *pattern) count(s string, w *watch) (err error) {
+func (p *pattern) count(s string, w *watch) (n int, err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -144,10 +200,10 @@ func (p *pattern) count(s string, w *watch) (err error) {
 			panic(r)
 		}
 	}()
-	n := 0
+	most := min(MaxMatches, maxPlaces/p.places())
 	p.ReplaceAllStringFunc(s, func(string) string {
-		if n++; n > MaxMatches {
-			panic(stopped{fmt.Errorf("%w: a regular expression matches more than %d times in a text of %d bytes", ErrLimit, MaxMatches, len(s))})
+		if n++; n > most {
+			panic(stopped{fmt.Errorf("%w: a regular expression matches more than %d times in a text of %d bytes", ErrLimit, most, len(s))})
 		}
 		w.steps += matchSteps
 		if w.look(); w.err != nil {
@@ -155,13 +211,13 @@ func (p *pattern) count(s string, w *watch) (err error) {
 		}
 		return ""
 	})
-	return nil
+	return n, nil
 }
 
 // find returns the places of the matches: of each, where it and its captures
 // begin and end, in bytes.
 func (p *pattern) find(s string, global bool, w *watch) ([][]int, error) {
-	if err := p.fit(s); err != nil {
+	if err := p.fit(s, w); err != nil {
 		return nil, err
 	}
 	if !global {
@@ -171,12 +227,12 @@ func (p *pattern) find(s string, global bool, w *watch) ([][]int, error) {
 		return nil, nil
 	}
 	if len(s)*len(s) > sureWork/p.size {
-		if err := p.count(s, w); err != nil {
+		if n, err := p.count(s, w); n == 0 || err != nil {
 			return nil, err
 		}
 	}
 	found := p.FindAllStringSubmatchIndex(s, -1)
-	if err := charge(w, len(found)*(placed+2*slot*len(p.names))); err != nil {
+	if err := w.spend(len(found) * p.places()); err != nil {
 		return nil, err
 	}
 	if p.probe == nil {

@@ -57,7 +57,7 @@ func alike(t rapid.TB, call string, in, expr, flags any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, _, err := build(src)
+	ours, err := build(src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +137,11 @@ func TestHostileTexts(t *testing.T) {
 		{`[splits("(?:a*b)?")]`, strings.Repeat("a", mb)},
 		{`test("(a|aa|aaa){1000}b")`, strings.Repeat("a", mb)},
 		{`. as $s | [range(1000000) | $s | test("b$")]`, strings.Repeat("a", mb)},
+		{`. as $s | [range(1000000) | $s | test("(.*a){30}b")]`, strings.Repeat("a", mb/16)},
+		{`. as $s | [range(1000000) | $s | match("(.*a){30}b"; "g")]`, strings.Repeat("a", mb/16)},
+		{`. as $e | "x" | test($e)`, strings.Repeat("(", mb)},
+		{`. as $e | "x" | test($e)`, strings.Repeat(`\pL{1000}`, 1000)},
+		{`. as $e | [range(1000000) | "x" | test("\(.)|" + $e)]`, strings.Repeat("a", MaxExpression/2)},
 	} {
 		p := compile(t, tt.src)
 		var before, after runtime.MemStats
@@ -165,10 +170,14 @@ func TestMatchingBounds(t *testing.T) {
 	}{
 		{`[splits(",")] | length`, strings.Repeat(",", MaxMatches), ""},
 		{`[splits(",")] | length`, strings.Repeat(",", MaxMatches+1), fmt.Sprintf("more than %d times", MaxMatches)},
+		{`[match("()()()()()()()()"; "g")] | length`, strings.Repeat("x", maxPlaces/placed/9), fmt.Sprintf("more than %d times", maxPlaces/placed/9)},
 		{`test("a{900}b")`, strings.Repeat("a", MaxMatching/1000), ""},
 		{`test("a{900}b")`, strings.Repeat("a", MaxMatching/900), "looks through a text of"},
+		{`. as $e | "x" | test($e)`, strings.Repeat("a", MaxExpression), ""},
+		{`. as $e | "x" | test($e)`, strings.Repeat("a", MaxExpression+1), fmt.Sprintf("%d is the most", MaxExpression)},
+		{`test("a{1000}" * 70)`, "x", fmt.Sprintf("%d is the most", MaxInstructions)},
 	} {
-		ours, _, err := build(tt.src)
+		ours, err := build(tt.src)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +199,7 @@ func TestCancelDuringSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if _, err := p.find(strings.Repeat("a", 1<<20), true, w); !errors.Is(err, context.Canceled) {
+	if _, err := p.count(strings.Repeat("a", 1<<20), w); !errors.Is(err, context.Canceled) {
 		t.Errorf("the search ends with %v", err)
 	}
 }
@@ -208,5 +217,21 @@ func TestMayBeEmpty(t *testing.T) {
 	}
 	if want := []string{"a*", "a|", `\b`, "(a?)(b?)", "[^x]{0,3}", "$"}; !slices.Equal(with, want) {
 		t.Errorf("may be empty: %q; want %q", with, want)
+	}
+}
+
+// Messages that bring ever new expressions must not fill the memory.
+func TestExpressionsAreForgotten(t *testing.T) {
+	ps := new(patterns)
+	long := strings.Repeat("a", MaxExpression/4)
+	for i := range 4 * maxKept / len(long) {
+		if _, err := ps.get(fmt.Sprint(i, long), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := 0
+	ps.kept.Range(func(_, p any) bool { kept += p.(*pattern).size; return true })
+	if kept == 0 || kept > maxKept {
+		t.Errorf("%d instructions are kept; %d are the most", kept, maxKept)
 	}
 }

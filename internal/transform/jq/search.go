@@ -1,7 +1,6 @@
 package jq
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -51,7 +50,7 @@ func newSearch(ps *patterns, v any, args []any) (*search, error) {
 	flags, _ := args[1].(string)
 	w, ok := args[2].(*watch)
 	if !ok {
-		return nil, fmt.Errorf("%w: it is not watched", ErrLimit)
+		return nil, errUnwatched
 	}
 	p, err := ps.get(expr, flags)
 	if err != nil {
@@ -80,7 +79,7 @@ func (q *search) object() any {
 	if !ok {
 		return nil
 	}
-	if err := charge(q.w, told*(1+len(q.names))); err != nil {
+	if err := q.w.spend(told * (1 + len(q.names))); err != nil {
 		return err
 	}
 	at := q.runes + utf8.RuneCountInString(before)
@@ -125,7 +124,7 @@ func (q *search) part() any {
 			captures[name] = q.s[from:to]
 		}
 	}
-	if err := charge(q.w, placed+told*min(len(captures), 1)); err != nil {
+	if err := q.w.spend(placed*(1+len(captures)) + told*min(len(captures), 1)); err != nil {
 		return err
 	}
 	return []any{before, captures}
@@ -145,11 +144,15 @@ func (ps *patterns) test(v any, args []any) any {
 	s, _ := v.(string)
 	expr, _ := args[0].(string)
 	flags, _ := args[1].(string)
+	w, ok := args[2].(*watch)
+	if !ok {
+		return errUnwatched
+	}
 	p, err := ps.get(expr, flags)
 	if err != nil {
 		return err
 	}
-	if err := p.fit(s); err != nil {
+	if err := p.fit(s, w); err != nil {
 		return err
 	}
 	return p.MatchString(s)
@@ -213,7 +216,7 @@ func expressions() []gojq.CompilerOption {
 	ps := new(patterns)
 	return []gojq.CompilerOption{
 		gojq.WithFunction(own+"textual", 2, 2, textual),
-		gojq.WithFunction(own+"test", 2, 2, ps.test),
+		gojq.WithFunction(own+"test", 3, 3, ps.test),
 		searching(ps, "match", (*search).object),
 		searching(ps, "fields", (*search).field),
 		searching(ps, "parts", (*search).part),
@@ -229,7 +232,7 @@ def __pawl_0_test($re; $flags): test($re; $flags);
 def __pawl_texts($re; $flags): if __pawl_textual($re; $flags) then . else __pawl_0_match($re; $flags) end;
 def match($re; $flags): __pawl_texts($re; $flags) | __pawl_match($re; $flags; $__pawl_meter);
 def match($re): if $re | type == "array" then match($re[0]; $re[1]) else match($re; null) end;
-def test($re; $flags): if __pawl_textual($re; $flags) then __pawl_test($re; $flags) else __pawl_0_test($re; $flags) end;
+def test($re; $flags): if __pawl_textual($re; $flags) then __pawl_test($re; $flags; $__pawl_meter) else __pawl_0_test($re; $flags) end;
 def test($re): if $re | type == "array" then test($re[0]; $re[1]) else test($re; null) end;
 def capture($re; $flags): match($re; $flags) | .captures | _captures;
 def capture($re): if $re | type == "array" then capture($re[0]; $re[1]) else capture($re; null) end;

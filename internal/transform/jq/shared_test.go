@@ -65,29 +65,6 @@ func TestSharedBodyIsNeverChanged(t *testing.T) {
 	})
 }
 
-// A program whose regular expressions come from messages is compiled anew now
-// and then, and works on.
-func TestDynamicRegexps(t *testing.T) {
-	for src, want := range map[string]bool{
-		`test("a")`: false, `test(.re)`: true, `test("a"; .f)`: true, `gsub("a"; .b)`: false, `gsub(.a; "b")`: true,
-		`split(.a)`: false, `split("a"; null)`: true, `match(["a", "g"])`: true, `[.[] | scan("x")]`: false,
-	} {
-		if p := compile(t, src); p.dynamic != want {
-			t.Errorf("%s: dynamic is %v", src, p.dynamic)
-		}
-	}
-	p := compile(t, `.re as $r | [range(1000)] | map(tostring | test($r)) | any`)
-	first := p.code.Load()
-	for range 20 {
-		if ok, err := p.Bool(t.Context(), body(`{"re":"99$"}`)); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}
-	if p.code.Load() == first {
-		t.Error("its regular expressions are kept for ever")
-	}
-}
-
 func TestConcurrentUse(t *testing.T) {
 	p := compile(t, `.a += [$msg.id] | .n * 2, empty | tostring | test("^\(4)")`)
 	m := body(`{"a":[1],"n":2}`)

@@ -75,6 +75,14 @@ func (w *watch) look() {
 	}
 }
 
+// spend counts n bytes that the program builds.
+func (w *watch) spend(n int) error {
+	if w.built += n; w.built > MaxBuilt {
+		return fmt.Errorf("%w: it builds more than %d MiB", ErrLimit, MaxBuilt>>20)
+	}
+	return nil
+}
+
 // Err returns why the evaluation was cut, or nil.
 func (w *watch) Err() error { return w.err }
 
