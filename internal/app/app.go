@@ -229,6 +229,8 @@ func (a *App) stop() error {
 	grace, done := context.WithTimeout(context.Background(), closeGrace)
 	defer done()
 	a.sources.wait(grace)
+	err = errors.Join(err, a.closeHub())
+	a.sources.close()
 	return errors.Join(err, a.cleanup.run())
 }
 

@@ -2,7 +2,8 @@ package app
 
 // Catches: a reload that is refused since a path passes from one source to
 // another, one that leaves the path unserved for a moment, and one that is
-// taken back and leaves the path to the wrong source.
+// taken back and leaves the path to the wrong source; and a stop that makes a
+// path look like one that was never there.
 
 import (
 	"fmt"
@@ -95,5 +96,60 @@ func TestTwoSourcesSwapPaths(t *testing.T) {
 		if who, err := w.who(path); who != want {
 			t.Errorf("%s is answered by %q, %v; want %q", path, who, err, want)
 		}
+	}
+}
+
+// Of two sources at one address one is done at once when pawl stops, and the
+// other has a message that hangs: the first tells its senders to come again for
+// as long as the stop takes.
+func TestStopTurnsAwayAtEveryPath(t *testing.T) {
+	w := newWorld(t)
+	ep := newEndpoint(t)
+	release := ep.hold()
+	defer release()
+	w.write(w.passing(ep.URL, "", [2]string{"a", "/1"}, [2]string{"b", "/2"}))
+	r := w.start()
+	hangs := make(chan string, 1)
+	go func() {
+		who, _ := w.who("/1")
+		hangs <- who
+	}()
+	eventually(t, "a message hangs", func() bool { return ep.count() == 1 })
+	r.stop()
+	eventually(t, "the stop began", func() bool { return r.api().Status().Stopping })
+	eventually(t, "the source that is idle has ended", func() bool {
+		select {
+		case <-r.sources.running["b"].done:
+			return true
+		default:
+			return false
+		}
+	})
+	for range 20 {
+		if who, err := w.who("/2"); err != nil || !strings.HasPrefix(who, "503") {
+			t.Errorf("while another source drains: %q, %v", who, err)
+			break
+		}
+	}
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() { // until nobody listens
+			for {
+				who, err := w.who("/2")
+				if err != nil {
+					return
+				}
+				if !strings.HasPrefix(who, "503") {
+					t.Errorf("at the end of the stop: %q", who)
+					return
+				}
+			}
+		})
+	}
+	release()
+	r.end()
+	callers.Wait()
+	if who := <-hangs; who != "a" {
+		t.Errorf("the message that hung is answered %q", who)
 	}
 }

@@ -152,7 +152,8 @@ func (s *sources) retire(name string, r *running) {
 	}
 }
 
-// stop makes every source take no more.
+// stop makes every source take no more. Each keeps its place at its address
+// until close, and tells whoever comes to come again.
 func (s *sources) stop() {
 	close(s.stopping)
 	for _, r := range s.running {
@@ -161,29 +162,30 @@ func (s *sources) stop() {
 }
 
 // wait returns when every source has ended, those that a reload replaced too, or
-// closes those that have not when ctx ends. The relay has settled every message
-// by then, but for those that never came to an end.
+// when ctx ends. The relay has settled every message by then, but for those that
+// never came to an end.
 func (s *sources) wait(ctx context.Context) {
-	var all sync.WaitGroup
-	for name, r := range s.running {
-		all.Go(func() {
-			select {
-			case <-r.done:
-			case <-ctx.Done():
-			}
-			if err := r.source.Close(); err != nil {
-				s.app.log.Warn("closing a source", "source", name, "error", err)
-			}
-		})
-	}
-	all.Wait()
-	retired := make(chan struct{})
+	all := make(chan struct{})
 	go func() {
+		for _, r := range s.running {
+			<-r.done
+		}
 		s.retiring.Wait()
-		close(retired)
+		close(all)
 	}()
 	select {
-	case <-retired:
+	case <-all:
 	case <-ctx.Done(): // messages that never came to an end: the process does
+	}
+}
+
+// close closes those that run. At an address that takes requests still, the
+// path of one that is closed looks like one that was never there: a stop closes
+// the listeners before.
+func (s *sources) close() {
+	for name, r := range s.running {
+		if err := r.source.Close(); err != nil {
+			s.app.log.Warn("closing a source", "source", name, "error", err)
+		}
 	}
 }

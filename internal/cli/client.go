@@ -56,9 +56,13 @@ func (sh *shell) statusText(s adminapi.Status, now time.Time) string {
 		b.WriteString("   STOPPING")
 	}
 	fmt.Fprintf(&b, "   in flight %d\n\n", s.InFlight)
+	taking := "taking"
+	if s.Stopping {
+		taking = "stopping"
+	}
 	src := sh.table("SOURCE", "IN FLIGHT", "BYTES", "STATE")
 	for _, v := range s.Sources {
-		src.row(v.Name, fmt.Sprintf("%d/%d", v.InFlight, v.MaxInFlight), fmt.Sprint(v.Bytes), pausedText(v.Paused, now, "taking"))
+		src.row(v.Name, fmt.Sprintf("%d/%d", v.InFlight, v.MaxInFlight), fmt.Sprint(v.Bytes), pausedText(v.Paused, now, taking))
 	}
 	fmt.Fprintf(&b, "%s\n\n", src)
 	dst := sh.table("DESTINATION", "PENDING", "SENDING", "WAITING", "BREAKER", "STATE")

@@ -18,8 +18,9 @@ type Source interface {
 	//
 	// Run reports through Env.Events when it goes down and comes back.
 	Run(ctx context.Context, h Handler) error
-	// Close gives up what Run still holds, at once. Calling it again does
-	// nothing.
+	// Close gives up what Run still holds, at once, and the place at a shared
+	// listener, where whoever comes between Run's end and Close is told to come
+	// again. Calling it again does nothing.
 	Close() error
 }
 

@@ -110,7 +110,9 @@ func OpenSource(settings *SourceSettings, env connector.Env) (*Source, error) {
 }
 
 // Run implements connector.Source. While it waits for what is in flight, new
-// requests are answered 503 with Retry-After.
+// requests are answered 503 with Retry-After. So they are after Run, until
+// Close, where the listener is shared: others may still be at work there, and a
+// stop must not look like a path that nobody serves.
 func (s *Source) Run(ctx context.Context, h connector.Handler) error {
 	s.handler = h
 	close(s.begun)
@@ -123,8 +125,8 @@ func (s *Source) Run(ctx context.Context, h connector.Handler) error {
 	case <-s.inFlight.stop():
 	case <-s.closed:
 	}
-	s.unmount()
 	if s.ownHub != nil {
+		s.unmount()
 		// The last answers may still be on their way out.
 		out, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 		defer cancel()

@@ -164,6 +164,12 @@ func TestStopFinishesWhatIsInFlightAndTurnsAwayTheRest(t *testing.T) {
 		}
 		r.done <- err
 		wg.Wait()
+		if a := r.post("{}"); a.status != 503 || a.header.Get("Retry-After") != "1" { // others may share the listener
+			t.Errorf("between Run and Close: %d %v", a.status, a.header)
+		}
+		if err := r.source.Close(); err != nil {
+			t.Error(err)
+		}
 		if _, err := r.net.Dial(r.Context(), "tcp", address); err == nil {
 			t.Error("the listener is still open")
 		}
