@@ -194,21 +194,18 @@ func newID(now time.Time) string {
 	return id.String()
 }
 
-// neverKept are the sender's headers that no message keeps, beside the
-// connection's own and proxies': credentials, and what the message says in
-// another place (content type) or that no longer fits (encoding).
-var neverKept = map[string]bool{
-	"Authorization": true, "Cookie": true, "Content-Type": true, "Content-Encoding": true,
-}
+// saidElsewhere are headers that no message keeps since it says in another place
+// (content type), or no longer is (encoding), what they say.
+var saidElsewhere = map[string]bool{"Content-Type": true, "Content-Encoding": true}
 
-// keptHeaders returns the sender's headers but for those in drop, names in
-// lower case. Values that are not UTF-8 are taken for ISO-8859-1, which is what
+// keptHeaders returns the sender's headers but for credentials, those of the
+// connection, and those in drop, names in lower case. Values that are not UTF-8 are taken for ISO-8859-1, which is what
 // HTTP once said they are.
 func keptHeaders(h nethttp.Header, drop map[string]bool) map[string][]string {
 	named := connectionOptions(h["Connection"])
 	kept := make(map[string][]string, len(h))
 	for name, values := range h {
-		if neverKept[name] || drop[name] || named[name] || connector.IsConnectionField(name) {
+		if saidElsewhere[name] || isCredential(name) || drop[name] || named[name] || connector.IsConnectionField(name) {
 			continue
 		}
 		for i, v := range values {

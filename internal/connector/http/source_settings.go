@@ -87,6 +87,8 @@ func (s *SourceSettings) Check() []connector.Problem {
 	}
 	if s.IDHeader != "" && !connector.IsToken(s.IDHeader) {
 		p.add("id_header", "%q is not a header name", s.IDHeader)
+	} else if isCredentialName(s.IDHeader) {
+		p.add("id_header", "%s carries a credential, which an id would show in logs and dead letters; name a header that carries an id", s.IDHeader)
 	}
 	if s.Auth != nil {
 		s.Auth.check(&p)
