@@ -26,8 +26,7 @@ type Row struct {
 	Reuse     float64 // share of requests on a reused connection
 }
 
-// maxOthers is how much CPU others may use in a round, in cores; one with more
-// is run again, at most three times.
+// maxOthers is how much CPU others may use in a round, in cores.
 const maxOthers = 0.2
 
 // Measure is one measured stretch: what is sent, and for how long after warming
@@ -40,8 +39,36 @@ type Measure struct {
 	Paths func(path string) bool
 }
 
-// Run measures a contender that runs and sends to sink.
-func (m Measure) Run(ctx context.Context, name string, round int, p *Process, sink *Sink) Row {
+// Of starts the contender and a sink whose paths that begin with hang ("" for
+// none) never answer, measures, and runs a round that others disturbed again, at
+// most three times. The load's address is filled in.
+func (m Measure) Of(ctx context.Context, c Contender, name string, round int, hang string) (Row, error) {
+	row, err := m.once(ctx, c, name, round, hang)
+	for again := 0; err == nil && row.Others > maxOthers && again < 3; again++ {
+		row, err = m.once(ctx, c, name, round, hang)
+	}
+	return row, err
+}
+
+func (m Measure) once(ctx context.Context, c Contender, name string, round int, hang string) (Row, error) {
+	sink, err := StartSink(hang)
+	if err != nil {
+		return Row{}, err
+	}
+	defer sink.Close()
+	if m.Load.Address, err = FreeAddress(); err != nil {
+		return Row{}, err
+	}
+	p, err := c.Start(ctx, m.Load.Address, sink.Address())
+	if err != nil {
+		return Row{}, err
+	}
+	defer p.Stop()
+	return m.run(ctx, name, round, p, sink), nil
+}
+
+// run measures a contender that runs and sends to sink.
+func (m Measure) run(ctx context.Context, name string, round int, p *Process, sink *Sink) Row {
 	m.Load.Run(ctx, m.Warm)
 	requests, connections := sink.Requests(), sink.Connections()
 	usage, busy, own, began := p.Usage(), Busy(), Own(), time.Now()
@@ -65,9 +92,6 @@ func (m Measure) Run(ctx context.Context, name string, round int, p *Process, si
 	}
 	return row
 }
-
-// Again says whether the round has to be run once more: others used the machine.
-func (r Row) Again() bool { return r.Others > maxOthers }
 
 // Median returns the median of a figure over a contender's rows.
 func Median(rows []Row, contender string, of func(Row) float64) float64 {

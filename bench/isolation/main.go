@@ -40,13 +40,19 @@ func run(bin string, rounds int, length time.Duration) error {
 			contenders = append(contenders, c)
 		}
 	}
+	paths := make([]string, lanes)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/%d", i)
+	}
+	m := harness.Measure{
+		Load: harness.Load{Paths: paths, Callers: callers, Body: 1024, Timeout: 30 * time.Second},
+		Warm: 3 * time.Second, Length: length,
+		Paths: func(path string) bool { return path != sick },
+	}
 	for round := 1; round <= rounds; round++ {
 		for _, c := range contenders {
 			for _, hang := range []string{"", sick} {
-				row, err := measure(ctx, c, round, hang, length)
-				for again := 0; err == nil && row.Again() && again < 3; again++ {
-					row, err = measure(ctx, c, round, hang, length)
-				}
+				row, err := m.Of(ctx, c, name(c.Name, hang), round, hang)
 				if err != nil {
 					return err
 				}
@@ -65,33 +71,6 @@ func name(contender, hang string) string {
 		return contender + ", all well"
 	}
 	return contender + ", one hangs"
-}
-
-func measure(ctx context.Context, c harness.Contender, round int, hang string, length time.Duration) (harness.Row, error) {
-	sink, err := harness.StartSink(hang)
-	if err != nil {
-		return harness.Row{}, err
-	}
-	defer sink.Close()
-	listen, err := harness.FreeAddress()
-	if err != nil {
-		return harness.Row{}, err
-	}
-	p, err := c.Start(ctx, listen, sink.Address())
-	if err != nil {
-		return harness.Row{}, err
-	}
-	defer p.Stop()
-	paths := make([]string, lanes)
-	for i := range paths {
-		paths[i] = fmt.Sprintf("/%d", i)
-	}
-	m := harness.Measure{
-		Load: harness.Load{Address: listen, Paths: paths, Callers: callers, Body: 1024, Timeout: 30 * time.Second},
-		Warm: 3 * time.Second, Length: length,
-		Paths: func(path string) bool { return path != sick },
-	}
-	return m.Run(ctx, name(c.Name, hang), round, p, sink), nil
 }
 
 func report(rows []harness.Row, contenders []harness.Contender) string {

@@ -30,15 +30,16 @@ func run(bin string, rounds, callers int, length time.Duration, only string) err
 	ctx := context.Background()
 	var rows []harness.Row
 	contenders := harness.Contenders(bin, 1)
+	m := harness.Measure{
+		Load: harness.Load{Paths: []string{"/0"}, Callers: callers, Body: 1024, Timeout: 10 * time.Second},
+		Warm: 2 * time.Second, Length: length,
+	}
 	for round := 1; round <= rounds; round++ {
 		for _, c := range contenders {
 			if only != "" && !strings.Contains(","+only+",", ","+c.Name+",") {
 				continue
 			}
-			row, err := measure(ctx, c, round, callers, length)
-			for again := 0; err == nil && row.Again() && again < 3; again++ {
-				row, err = measure(ctx, c, round, callers, length)
-			}
+			row, err := m.Of(ctx, c, c.Name, round, "")
 			if err != nil {
 				return err
 			}
@@ -48,28 +49,6 @@ func run(bin string, rounds, callers int, length time.Duration, only string) err
 		}
 	}
 	return harness.Write("relay", report(rows, contenders, callers), rows)
-}
-
-func measure(ctx context.Context, c harness.Contender, round, callers int, length time.Duration) (harness.Row, error) {
-	sink, err := harness.StartSink("")
-	if err != nil {
-		return harness.Row{}, err
-	}
-	defer sink.Close()
-	listen, err := harness.FreeAddress()
-	if err != nil {
-		return harness.Row{}, err
-	}
-	p, err := c.Start(ctx, listen, sink.Address())
-	if err != nil {
-		return harness.Row{}, err
-	}
-	defer p.Stop()
-	m := harness.Measure{
-		Load: harness.Load{Address: listen, Paths: []string{"/0"}, Callers: callers, Body: 1024, Timeout: 10 * time.Second},
-		Warm: 2 * time.Second, Length: length,
-	}
-	return m.Run(ctx, c.Name, round, p, sink), nil
 }
 
 func report(rows []harness.Row, contenders []harness.Contender, callers int) string {
