@@ -110,6 +110,8 @@ type Env struct {
 	// Listeners shares incoming HTTP listeners among sources; nil makes the
 	// source open its own.
 	Listeners Listeners
+	// Queues is the job store; nil where the configuration has no jobs.
+	Queues Queues
 	// Events takes what happened; nil drops it.
 	Events event.Sink
 	// Log is never nil outside tests; use Logger.

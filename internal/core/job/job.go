@@ -1,0 +1,110 @@
+package job
+
+import "time"
+
+// Job is a job as a reader sees it. Times are the store's, with milliseconds.
+type Job struct {
+	ID       string
+	Queue    string
+	Task     string
+	Version  string
+	Endpoint string // "" for none
+	Priority int
+	Content  Content
+	Tags     []string
+	Trace    string // W3C traceparent; "" for none
+	Policy   Snapshot
+	Timeout  time.Duration // of an attempt
+
+	CreatedAt time.Time
+	RunAt     time.Time // when it may run next, or could at its last claim
+	Status    Status
+	// Attempt is the number of the newest attempt, 0 before the first.
+	Attempt int
+	Counts  Counts
+	// FinishedAt is zero until the job is finished; Reason is set for a dead
+	// letter only, Result for a success.
+	FinishedAt time.Time
+	Reason     Reason
+	Result     []byte
+	LastError  *Error
+	// Attempts are in the order of their numbers. Lists and claims leave them
+	// out.
+	Attempts []Attempt
+}
+
+// Content is what a job carries.
+type Content struct {
+	// Payload is a JSON value, or the body of a message where Head is set.
+	Payload []byte
+	// Head is the rest of a message, in the form of message.AppendHead; nil
+	// for a job that the API made.
+	Head []byte
+}
+
+// Size is what the content counts against limits, in bytes.
+func (c Content) Size() int { return len(c.Payload) + len(c.Head) }
+
+// Counts are what the policy counts of a job. A person's retry sets them to
+// zero.
+type Counts struct {
+	// Charged are the attempts that max_attempts counts.
+	Charged int
+	// Lost are the attempts whose worker fell silent, LostInRow the newest of
+	// them that follow each other.
+	Lost, LostInRow int
+	// Unreceived are the attempts that no worker ever reported anything of.
+	Unreceived int
+}
+
+// Attempt is one try, while it runs or after.
+type Attempt struct {
+	Number    int
+	Worker    string
+	StartedAt time.Time
+	EndedAt   time.Time // zero while it runs
+	Outcome   Outcome   // "" while it runs
+	Charged   bool
+	Error     *Error
+	// NextRunAt is when the job may run again; zero where it may not.
+	NextRunAt time.Time
+	// Note says what the server changed or added: a wait that was cut, say.
+	Note string
+}
+
+// Error is what a worker reported of a failure.
+type Error struct {
+	Type    string `json:"type,omitempty"`
+	Message string `json:"message,omitempty"`
+	Stack   string `json:"stack,omitempty"`
+}
+
+// LogLine is one line that a worker logged. Seq counts a worker's lines of one
+// attempt, so that a repeat is known.
+type LogLine struct {
+	Seq     int64
+	At      time.Time
+	Level   string
+	Message string
+}
+
+// Run is a job under a lease, as far as decisions need it.
+type Run struct {
+	Attempt int
+	Counts  Counts // before this attempt ends
+	Policy  Policy
+	// Heard is when the worker was last heard of, by any report; zero for
+	// never.
+	Heard time.Time
+	// LeaseUntil is when silence ends the lease, Deadline when the attempt's
+	// timeout ends it whatever is heard.
+	LeaseUntil, Deadline time.Time
+}
+
+// End is when the attempt ends if nothing more is heard: the earlier of the two.
+func (r Run) End() time.Time {
+	if r.Deadline.Before(r.LeaseUntil) {
+		return r.Deadline
+	}
+	return r.LeaseUntil
+}
