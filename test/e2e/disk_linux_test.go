@@ -95,3 +95,58 @@ func TestFullDisk(t *testing.T) {
 	}
 	p.stop()
 }
+
+// TestFullDiskJobs fills the disk under the store: what can't be kept is
+// answered 503, what was answered is there, and it goes well again when there
+// is space.
+func TestFullDiskJobs(t *testing.T) {
+	s := newSite(t)
+	s.writeRaw(jobsConfig)
+	s.start().stop() // the store is made
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "run", "-c", s.path("pawl.yaml"))
+	p := s.launchCmd(cmd, envExec+"="+binary, envFsize+"=600000")
+	p.waitReady()
+	api := s.jobs()
+	created := map[string]string{}
+	refused := 0
+	for i := 0; refused == 0; i++ {
+		if i == 20_000 {
+			t.Fatal("the disk never got full")
+		}
+		key := fmt.Sprintf("m-%05d", i)
+		code, id := api.create("work", key)
+		switch code {
+		case http.StatusCreated:
+			created[key] = id
+		case http.StatusServiceUnavailable:
+			refused = code
+		default:
+			t.Fatalf("create %s was answered %d: %s", key, code, id)
+		}
+	}
+	for key, id := range created {
+		if code, _ := api.get(id); code != http.StatusOK {
+			t.Fatalf("%s was answered %s and can't be read on a full disk: %d", key, id, code)
+		}
+	}
+	liftLimit(t, cmd.Process.Pid)
+	eventually(t, "jobs are taken again", func() bool {
+		code, id := api.create("work", "later")
+		if code == http.StatusCreated || code == http.StatusOK {
+			created["later"] = id
+		}
+		return created["later"] != ""
+	})
+	p.kill()
+	p = s.start()
+	for key, id := range created {
+		if code, again := api.create("work", key); code != http.StatusOK || again != id {
+			t.Errorf("%s was answered %s; a repeat is answered %d %s", key, id, code, again)
+		}
+	}
+	p.stop()
+}

@@ -24,9 +24,10 @@ const (
 	inToken  = "in-token-7f3c9a51e2"
 	outToken = "out-token-b84d06f77c"
 	pathWord = "path-word-59ce1d30aa"
+	adminKey = "pawl_e2eW3Zr9Tq6LxB1mVh8Ks4Yd0Fg7Jp2Nc5Ua_KqR3w"
 )
 
-var planted = []string{inToken, outToken, pathWord}
+var planted = []string{inToken, outToken, pathWord, adminKey}
 
 // patience is how long a condition may take to come true before the test fails.
 // It is long for a loaded machine; a test that passes waits for none of it.
@@ -160,7 +161,7 @@ func checkSecrets(t testing.TB, where, text string) {
 
 // environment is what every process gets.
 func environment(extra ...string) []string {
-	env := append(os.Environ(), "IN_TOKEN="+inToken, "OUT_TOKEN="+outToken, "PATH_WORD="+pathWord)
+	env := append(os.Environ(), "IN_TOKEN="+inToken, "OUT_TOKEN="+outToken, "PATH_WORD="+pathWord, "PAWL_ADMIN_KEY="+adminKey)
 	return append(env, extra...)
 }
 

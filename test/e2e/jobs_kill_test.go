@@ -1,0 +1,251 @@
+package e2e
+
+import (
+	"encoding/json/v2"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// jobsConfig has one queue with short leases and quick retries.
+const jobsConfig = `relay: e2e
+state: $STATE
+http: { listen: "$ADMIN" }
+shutdown_timeout: 10s
+jobs:
+  retry: { max_attempts: 50, initial: 10ms, factor: 1, max_delay: 10ms }
+  queues:
+    work: { lease: 1s, timeout: 1m }
+`
+
+// crew creates, claims and reports until it is stopped.
+type crew struct {
+	api    *jobServer
+	diary  *diary
+	stop   chan struct{}
+	all    sync.WaitGroup
+	prefix string
+	next   atomic.Int64
+	// drain makes no new jobs and lets every attempt succeed.
+	drain bool
+}
+
+func (j *jobServer) crew(d *diary, prefix string, seed uint64, drain bool) *crew {
+	c := &crew{api: j, diary: d, stop: make(chan struct{}), prefix: prefix, drain: drain}
+	for n := range 4 {
+		random := rand.New(rand.NewPCG(seed, uint64(n)))
+		if !drain {
+			c.all.Go(c.produce)
+		}
+		c.all.Go(func() { c.work(fmt.Sprintf("worker-%s-%d", prefix, n), random) })
+	}
+	return c
+}
+
+func (c *crew) end() {
+	close(c.stop)
+	c.all.Wait()
+}
+
+func (c *crew) stopped() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *crew) produce() {
+	for !c.stopped() {
+		key := fmt.Sprintf("%s-%06d", c.prefix, c.next.Add(1))
+		code, id := c.api.create("work", key)
+		switch code {
+		case http.StatusCreated, http.StatusOK:
+			c.diary.noteCreated(key, id)
+		case 0, http.StatusServiceUnavailable:
+		default:
+			c.api.Errorf("create %s was answered %d: %s", key, code, id)
+		}
+	}
+}
+
+// work claims and reports. Some jobs it fails, hands back or forgets.
+func (c *crew) work(worker string, random *rand.Rand) {
+	for n := 0; !c.stopped(); n++ {
+		claim := fmt.Sprintf("%s-%d", worker, n)
+		code, got := c.api.claim(worker, "work", claim, 1+random.IntN(16), 100*time.Millisecond)
+		if code == 0 && random.IntN(2) == 0 { // the answer may be lost: ask again
+			code, got = c.api.claim(worker, "work", claim, 16, 0)
+		}
+		if code != 0 && code != http.StatusOK && code != http.StatusServiceUnavailable {
+			c.api.Errorf("a claim was answered %d", code)
+		}
+		var reports []report
+		var whose []leased
+		for _, l := range got {
+			c.diary.noteLease(l, claim)
+			if r, ok := c.report(l, random); ok {
+				reports, whose = append(reports, r), append(whose, l)
+			}
+		}
+		if len(reports) > 0 {
+			c.send(worker, reports, whose)
+		}
+	}
+}
+
+// report chooses what to say of a job; false is nothing at all.
+func (c *crew) report(l leased, random *rand.Rand) (report, bool) {
+	mark := place(l.Job.ID, l.Attempt)
+	kind := random.IntN(20)
+	switch {
+	case c.drain || kind < 14:
+		return report{Lease: l.Lease, Type: "complete", Result: map[string]any{"mark": mark}}, true
+	case kind < 17:
+		return report{Lease: l.Lease, Type: "fail", Error: map[string]any{"message": mark}}, true
+	case kind < 19:
+		return report{Lease: l.Lease, Type: "release"}, true
+	}
+	return report{}, false
+}
+
+// send reports, and asks again where the answer did not come.
+func (c *crew) send(worker string, reports []report, whose []leased) {
+	code, results := c.api.report(worker, reports...)
+	if code != http.StatusOK {
+		code, results = c.api.report(worker, reports...)
+	}
+	if code != http.StatusOK {
+		if code != 0 && code != http.StatusServiceUnavailable {
+			c.api.Errorf("reports were answered %d", code)
+		}
+		return
+	}
+	for i, r := range results {
+		switch r.Status {
+		case "ok":
+			c.diary.noteOutcome(whose[i], outcome{reports[i].Type, place(whose[i].Job.ID, whose[i].Attempt)})
+		case "lease_lost":
+		default:
+			c.api.Errorf("a %s was answered %+v", reports[i].Type, r)
+		}
+	}
+}
+
+// TestKillJobs kills pawl at random moments under creates, claims and reports,
+// and starts it again on the same store.
+func TestKillJobs(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(seed(t), 3))
+	s := newSite(t)
+	s.writeRaw(jobsConfig)
+	d := newDiary()
+	n := rounds(t)
+	for round := range n {
+		p := s.start()
+		before := d.tally()
+		c := s.jobs().crew(d, fmt.Sprintf("r%03d", round), random.Uint64(), false)
+		eventually(t, "a job is created and one is completed", func() bool {
+			now := d.tally()
+			return now["created"] > before["created"] && now["complete"] > before["complete"]
+		})
+		<-time.After(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
+		p.kill()
+		c.end()
+	}
+	p := s.start()
+	finishAll(t, s, d)
+	checkJobs(t, s, d)
+	p.stop()
+	if k := d.tally(); k["created"] < 20*n || k["complete"] < 10*n {
+		t.Errorf("only %v: the test looks at nothing", k)
+	} else {
+		t.Logf("%d rounds: %v", n, k)
+	}
+}
+
+// finishAll works what is left until every job that was answered is finished.
+func finishAll(t *testing.T, s *site, d *diary) {
+	t.Helper()
+	c := s.jobs().crew(d, "drain", 1, true)
+	defer c.end()
+	left := map[string]bool{}
+	for _, id := range d.created {
+		left[id] = true
+	}
+	eventually(t, "every job is finished", func() bool {
+		for id := range left {
+			code, v := s.jobs().get(id)
+			if code != http.StatusOK {
+				t.Errorf("job %s was answered and is not there: %d", id, code)
+			} else if v.Status != "succeeded" && v.Status != "failed" {
+				return false
+			}
+			delete(left, id)
+		}
+		return true
+	})
+}
+
+// checkJobs is the oracle: what was answered is what is there.
+func checkJobs(t *testing.T, s *site, d *diary) {
+	t.Helper()
+	for _, p := range d.problems {
+		t.Error(p)
+	}
+	for key, id := range d.created {
+		code, v := s.jobs().get(id)
+		if code != http.StatusOK {
+			t.Errorf("job %s (key %s) was answered and is not there: %d", id, key, code)
+			continue
+		}
+		var payload struct {
+			N string `json:"n"`
+		}
+		if err := json.Unmarshal(v.Payload, &payload); err != nil || payload.N != key {
+			t.Errorf("job %s has the payload %s, want that of %s", id, v.Payload, key)
+		}
+		checkAttempts(t, v, d)
+	}
+}
+
+// checkAttempts compares a job's attempts with what workers were told of them.
+func checkAttempts(t *testing.T, v jobView, d *diary) {
+	t.Helper()
+	for i, a := range v.Attempts {
+		at := place(v.ID, a.Number)
+		last := i == len(v.Attempts)-1
+		if a.Number != i+1 {
+			t.Errorf("job %s: attempt %d stands at %d", v.ID, a.Number, i+1)
+		}
+		if o := a.outcome(); (o == "succeeded") != (last && v.Status == "succeeded") || o == "running" {
+			t.Errorf("job %s is %s, its attempt %d of %d is %s", v.ID, v.Status, a.Number, len(v.Attempts), o)
+		}
+		said, ok := d.outcomes[at]
+		if !ok {
+			continue
+		}
+		want := map[string]string{"complete": "succeeded", "fail": "failed", "release": "released"}[said.kind]
+		switch {
+		case a.outcome() != want:
+			t.Errorf("%s was reported %s and answered ok, and is %s", at, said.kind, a.outcome())
+		case said.kind == "fail" && (a.Error == nil || a.Error.Message != said.mark):
+			t.Errorf("%s lost its error: %+v", at, a.Error)
+		case said.kind == "complete":
+			var result struct {
+				Mark string `json:"mark"`
+			}
+			if err := json.Unmarshal(v.Result, &result); err != nil || result.Mark != said.mark {
+				t.Errorf("job %s has the result %s, want that of %s", v.ID, v.Result, said.mark)
+			}
+		}
+	}
+	if len(v.Attempts) != v.Attempt {
+		t.Errorf("job %s counts %d attempts and shows %d", v.ID, v.Attempt, len(v.Attempts))
+	}
+}
