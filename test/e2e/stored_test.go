@@ -111,9 +111,9 @@ func TestStoredRepeat(t *testing.T) {
 	}
 }
 
-// TestAway restarts the server after an absence much longer than a lease: the
+// TestAwayJobs restarts the server after an absence much longer than a lease: the
 // worker's kept result is taken.
-func TestAway(t *testing.T) {
+func TestAwayJobs(t *testing.T) {
 	t.Parallel()
 	away := 4 * time.Second
 	if os.Getenv("PAWL_LONG") == "1" {
