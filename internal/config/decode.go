@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/nearest"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -63,7 +64,7 @@ func (d decoder) mapping(n *yaml.Node, what string, targets ...reflect.Value) {
 
 func (d decoder) unknownKey(key *yaml.Node, known []string, what string) {
 	message := fmt.Sprintf("unknown key %q", key.Value)
-	near := nearest(key.Value, known)
+	near := nearest.To(key.Value, known)
 	if near == "" && what != "" {
 		message += " in " + what
 	}

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/nearest"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -206,7 +207,7 @@ func parseReference(inside string) (reference, bool) {
 	case spaceSecrets:
 		r.name = rest
 	default:
-		near := nearest(word, []string{string(spaceEnv), string(spaceSecrets)})
+		near := nearest.To(word, []string{string(spaceEnv), string(spaceSecrets)})
 		if near == "" {
 			return reference{}, false
 		}

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/nearest"
 )
 
 // DefaultFile is read where no file is named.
@@ -135,7 +136,7 @@ func (l *loader) warnf(f *file, n *yaml.Node, format string, args ...any) {
 
 // suggestf reports an error with the nearest of candidates to word.
 func (l *loader) suggestf(f *file, n *yaml.Node, word string, candidates []string, format string, args ...any) {
-	l.report(f, f.at(n), Error, nearest(word, candidates), fmt.Sprintf(format, args...))
+	l.report(f, f.at(n), Error, nearest.To(word, candidates), fmt.Sprintf(format, args...))
 }
 
 func (l *loader) report(f *file, at Place, s Severity, suggestion, message string) {

@@ -1,13 +1,16 @@
-package config
+// Package nearest finds the name that was probably meant by a mistyped one.
+//
+// The package is pure.
+package nearest
 
 import (
 	"slices"
 	"strings"
 )
 
-// nearest returns the candidate that is most probably meant by word, or "".
-// Ties go to the first in sorted order, so that the answer never changes.
-func nearest(word string, candidates []string) string {
+// To returns the candidate that is most probably meant by word, or "". Ties go
+// to the first in sorted order, so that the answer never changes.
+func To(word string, candidates []string) string {
 	const longest = 64 // no key or name that a person mistypes is longer
 	if len(word) > longest {
 		return ""
