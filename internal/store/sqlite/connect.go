@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"modernc.org/sqlite"
+)
+
+// driverOf opens every connection. It is not the registered one, so nothing that
+// other code registers reaches the store.
+var driverOf = &sqlite.Driver{}
+
+// pageSize is what a new file is made with.
+const pageSize = 4096
+
+// role is what a connection is for.
+type role string
+
+const (
+	writing       role = "writing"       // the one that writes
+	reading       role = "reading"       // any number; they can't write
+	checkpointing role = "checkpointing" // moves the WAL into the file
+)
+
+// The page caches, in KiB. The writer's holds the right edges of every table and
+// the heads of many lanes; a reader fetches rows by their number.
+var cacheKiB = map[role]int{writing: 32 << 10, reading: 4 << 10, checkpointing: 256}
+
+// busyMillis is how long a connection waits for a lock. Locks are held by this
+// process alone (see lock.go), and for microseconds: a wait that long is a
+// defect, or somebody's sqlite3 shell.
+const busyMillis = 5000
+
+// dsn is the name by which a connection of a role is opened.
+func dsn(path, vfs string, r role) string {
+	q := url.Values{
+		"mode":       {"rw"}, // never makes a file: open.go does, with its mode
+		"_defensive": {"1"},
+		"_dqs":       {"0"},
+		"_error_rc":  {"1"},
+		"_pragma": {
+			"busy_timeout=" + strconv.Itoa(busyMillis),
+			"trusted_schema=off",
+			"foreign_keys=off",
+			"mmap_size=0", // a failing disk is then an error, not a signal
+			"temp_store=memory",
+			"cache_size=-" + strconv.Itoa(cacheKiB[r]),
+			"synchronous=full",
+			"wal_autocheckpoint=0", // checkpoint.go does it, off the writer's path
+		},
+	}
+	if vfs != "" {
+		q.Set("vfs", vfs)
+	}
+	if r == reading {
+		q.Add("_pragma", "query_only=on")
+	}
+	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + q.Encode()
+}
+
+// connect opens a connection of a role. It is used by one goroutine at a time.
+func connect(path, vfs string, r role) (driver.Conn, error) {
+	return driverOf.Open(dsn(path, vfs, r))
+}
+
+// execSQL runs statements on a connection that nothing is prepared for.
+func execSQL(c driver.Conn, text string) error {
+	s, err := c.Prepare(text)
+	if err != nil {
+		return err
+	}
+	_, err = s.Exec(nil) //nolint:staticcheck // the driver's own form has no context to pass
+	return errors.Join(err, s.Close())
+}
+
+// queryOne runs a statement that returns one row and returns its columns.
+func queryOne(c driver.Conn, text string, args ...driver.Value) ([]driver.Value, error) {
+	s, err := c.Prepare(text)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()          //nolint:errcheck // it only reads
+	rows, err := s.Query(args) //nolint:staticcheck // as above
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // it only reads
+	row := make([]driver.Value, len(rows.Columns()))
+	if err := rows.Next(row); err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(strings.Fields(text), " "), err)
+	}
+	return row, nil
+}

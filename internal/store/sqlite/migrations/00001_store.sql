@@ -1,0 +1,188 @@
+-- +goose Up
+
+-- Times are Unix milliseconds of the store's clock. Where a job's row is, is its
+-- status: in running, else its last attempt's end, else queued. A queued job has
+-- its row in ready.
+
+-- meta holds single values: the store's key, its clock, the highest seq given out.
+CREATE TABLE meta (
+    name  TEXT NOT NULL PRIMARY KEY,
+    value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- lane is what jobs have in common that gates and workers look at.
+CREATE TABLE lane (
+    lane     INTEGER NOT NULL PRIMARY KEY,
+    queue    TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    version  TEXT NOT NULL,
+    endpoint TEXT NOT NULL, -- '' for none
+    priority INTEGER NOT NULL,
+    UNIQUE (queue, task, version, endpoint, priority)
+) STRICT;
+
+-- policy holds each snapshot of a policy once.
+CREATE TABLE policy (
+    policy INTEGER NOT NULL PRIMARY KEY,
+    hash   BLOB NOT NULL UNIQUE,
+    body   TEXT NOT NULL
+) STRICT;
+
+-- job is written once. Its id is computed from created_at and seq; a seq is
+-- never given out again. The big columns stand last, so that the small ones are
+-- read without them.
+CREATE TABLE job (
+    seq        INTEGER NOT NULL PRIMARY KEY,
+    lane       INTEGER NOT NULL,
+    run_at     INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    policy     INTEGER NOT NULL,
+    timeout_ms INTEGER NOT NULL CHECK (timeout_ms > 0),
+    key        TEXT,
+    trace      TEXT,
+    tags       TEXT, -- a JSON array; NULL for none
+    head       BLOB,
+    payload    BLOB NOT NULL
+) STRICT;
+
+-- ready holds the queued jobs in the order of claims; those due later stand to
+-- the right. attempt is the number of the last one, bytes the size of the
+-- content.
+CREATE TABLE ready (
+    lane       INTEGER NOT NULL,
+    run_at     INTEGER NOT NULL,
+    seq        INTEGER NOT NULL,
+    attempt    INTEGER NOT NULL,
+    charged    INTEGER NOT NULL,
+    lost       INTEGER NOT NULL,
+    lost_row   INTEGER NOT NULL,
+    unreceived INTEGER NOT NULL,
+    bytes      INTEGER NOT NULL,
+    PRIMARY KEY (lane, run_at, seq)
+) STRICT, WITHOUT ROWID;
+
+-- running holds the jobs under a lease. The counts are those before this
+-- attempt; heard_at is NULL while nothing was reported.
+CREATE TABLE running (
+    seq         INTEGER NOT NULL PRIMARY KEY,
+    lane        INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL CHECK (attempt > 0),
+    charged     INTEGER NOT NULL,
+    lost        INTEGER NOT NULL,
+    lost_row    INTEGER NOT NULL,
+    unreceived  INTEGER NOT NULL,
+    bytes       INTEGER NOT NULL,
+    worker      TEXT NOT NULL,
+    claim       TEXT NOT NULL, -- '' for none
+    claimed_at  INTEGER NOT NULL,
+    started_at  INTEGER,
+    heard_at    INTEGER,
+    lease_ms    INTEGER NOT NULL CHECK (lease_ms > 0),
+    lease_until INTEGER NOT NULL,
+    deadline    INTEGER NOT NULL,
+    log_bytes   INTEGER NOT NULL DEFAULT 0,
+    log_cut     INTEGER NOT NULL DEFAULT 0 CHECK (log_cut IN (0, 1))
+) STRICT;
+
+-- attempt is append-only: how each attempt ended, in the order of the ends. The
+-- one that finished the job has its end. The counts all_charged, lost, lost_row
+-- and unreceived are the job's after it; charged is whether this one was.
+CREATE TABLE attempt (
+    n           INTEGER NOT NULL PRIMARY KEY,
+    seq         INTEGER NOT NULL,
+    number      INTEGER NOT NULL CHECK (number > 0),
+    worker      TEXT NOT NULL,
+    started_at  INTEGER NOT NULL,
+    ended_at    INTEGER NOT NULL,
+    outcome     TEXT NOT NULL CHECK (outcome IN
+        ('succeeded', 'failed', 'timed_out', 'lost', 'unreceived', 'released', 'cancelled')),
+    charged     INTEGER NOT NULL CHECK (charged IN (0, 1)),
+    all_charged INTEGER NOT NULL,
+    lost        INTEGER NOT NULL,
+    lost_row    INTEGER NOT NULL,
+    unreceived  INTEGER NOT NULL,
+    next_run_at INTEGER,
+    "end"       TEXT CHECK ("end" IN ('succeeded', 'failed', 'cancelled')),
+    reason      TEXT CHECK (reason IN ('exhausted', 'non_retryable', 'output_schema', 'lost', 'uncertain')),
+    report      BLOB, -- the hash of the report that ended it
+    log_cut     INTEGER NOT NULL DEFAULT 0 CHECK (log_cut IN (0, 1)),
+    note        TEXT,
+    error       TEXT, -- job.Error as JSON
+    result      BLOB,
+    CHECK (("end" IS NULL) = (next_run_at IS NOT NULL)),
+    CHECK ((reason IS NOT NULL) = ("end" IS 'failed'))
+) STRICT;
+CREATE UNIQUE INDEX attempt_job ON attempt (seq, number);
+CREATE INDEX attempt_dead ON attempt (seq) WHERE "end" = 'failed';
+
+-- tally holds how many jobs of a lane are where.
+CREATE TABLE tally (
+    lane      INTEGER NOT NULL PRIMARY KEY,
+    ready     INTEGER NOT NULL,
+    running   INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL
+) STRICT;
+
+-- idem holds the idempotency keys and the requests that they stand for.
+CREATE TABLE idem (
+    key  TEXT NOT NULL PRIMARY KEY,
+    seq  INTEGER NOT NULL,
+    hash BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- log holds the lines of attempts; n is the worker's count of them.
+CREATE TABLE log (
+    seq     INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    n       INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    level   TEXT NOT NULL,
+    message TEXT NOT NULL,
+    PRIMARY KEY (seq, attempt, n)
+) STRICT, WITHOUT ROWID;
+
+-- pause holds the gates that are shut by hand.
+CREATE TABLE pause (
+    kind  TEXT NOT NULL CHECK (kind IN ('queue', 'endpoint')),
+    name  TEXT NOT NULL,
+    who   TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
+-- api_key holds the hashes of API keys; 0 is never.
+CREATE TABLE api_key (
+    n          INTEGER NOT NULL PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    name       TEXT NOT NULL UNIQUE,
+    hash       BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+    scopes     TEXT NOT NULL, -- a JSON array
+    queues     TEXT NOT NULL, -- a JSON array; empty is every queue
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    revoked_at INTEGER NOT NULL
+) STRICT;
+
+-- letter holds the relay's dead letters. AUTOINCREMENT: a reader goes on behind
+-- a place, so none is given out again.
+CREATE TABLE letter (
+    place       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    id          TEXT NOT NULL UNIQUE,
+    message_id  TEXT NOT NULL,
+    reason      TEXT NOT NULL,
+    destination TEXT NOT NULL,
+    route       TEXT NOT NULL,
+    at          INTEGER NOT NULL,
+    state       TEXT NOT NULL CHECK (state IN ('open', 'replayed', 'purged')),
+    body        BLOB NOT NULL
+) STRICT;
+CREATE INDEX letter_message ON letter (message_id);
+CREATE INDEX letter_open ON letter (place) WHERE state = 'open';
+CREATE INDEX letter_settled ON letter (at) WHERE state <> 'open';
+
+INSERT INTO meta (name, value) VALUES
+    ('key', randomblob(32)),
+    ('project', 'default'),
+    ('seq', 0);
