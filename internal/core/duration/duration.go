@@ -1,9 +1,12 @@
-// Package duration writes lengths of time as the configuration has them.
+// Package duration reads and writes lengths of time as the configuration and the
+// API have them: a Go duration with d for days, 250ms, 1m30s, 7d, 1d12h.
 //
 // The package is pure.
 package duration
 
 import (
+	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -35,4 +38,45 @@ func Text(d time.Duration) string {
 		b.WriteString(s)
 	}
 	return b.String()
+}
+
+// Parse reads what Text writes and any other Go duration, with d for days before
+// it. A number without a unit is an error but for 0, and so are a negative one
+// and one past 292 years; the error quotes s.
+func Parse(s string) (time.Duration, error) {
+	bad := func() (time.Duration, error) {
+		return 0, fmt.Errorf("bad duration %q; write it like 250ms, 30s, 5m, 2h or 7d", s)
+	}
+	rest := strings.TrimSpace(s)
+	if rest == "" {
+		return bad()
+	}
+	if strings.HasPrefix(rest, "-") {
+		return 0, fmt.Errorf("bad duration %q: it can't be negative", s)
+	}
+	var total time.Duration
+	if n, after, ok := strings.Cut(rest, "d"); ok {
+		days, err := strconv.ParseFloat(n, 64)
+		if err != nil || days < 0 || math.IsNaN(days) || strings.ContainsAny(n, "eExXpP_+iInN") {
+			return bad()
+		}
+		if days >= float64(math.MaxInt64)/float64(Day) {
+			return 0, fmt.Errorf("bad duration %q: it is too long", s)
+		}
+		total = time.Duration(days * float64(Day))
+		if rest = after; rest == "" {
+			return total, nil
+		}
+	}
+	if rest[0] == '+' || rest[0] == '-' {
+		return bad()
+	}
+	t, err := time.ParseDuration(rest)
+	if err != nil || t < 0 {
+		return bad()
+	}
+	if t > math.MaxInt64-total {
+		return 0, fmt.Errorf("bad duration %q: it is too long", s)
+	}
+	return total + t, nil
 }
