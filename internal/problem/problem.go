@@ -24,12 +24,15 @@ type Type string
 const (
 	BadRequest       Type = "bad-request"            // 400
 	Unauthenticated  Type = "unauthenticated"        // 401
+	Forbidden        Type = "forbidden"              // 403
 	NotFound         Type = "not-found"              // 404
 	MethodNotAllowed Type = "method-not-allowed"     // 405
 	Timeout          Type = "request-timeout"        // 408
 	Conflict         Type = "key-conflict"           // 409
 	TooLarge         Type = "too-large"              // 413
 	UnsupportedMedia Type = "unsupported-media-type" // 415
+	Invalid          Type = "invalid"                // 422
+	Internal         Type = "internal"               // 500
 	Unavailable      Type = "unavailable"            // 503
 	StillWorking     Type = "still-working"          // 504
 	ControlVersion   Type = "control-version"        // 400: the control socket's caller is of another release
@@ -43,6 +46,8 @@ func (t Type) Status() int {
 		return http.StatusBadRequest
 	case Unauthenticated:
 		return http.StatusUnauthorized
+	case Forbidden:
+		return http.StatusForbidden
 	case NotFound:
 		return http.StatusNotFound
 	case MethodNotAllowed:
@@ -55,6 +60,10 @@ func (t Type) Status() int {
 		return http.StatusRequestEntityTooLarge
 	case UnsupportedMedia:
 		return http.StatusUnsupportedMediaType
+	case Invalid:
+		return http.StatusUnprocessableEntity
+	case Internal:
+		return http.StatusInternalServerError
 	case Unavailable:
 		return http.StatusServiceUnavailable
 	case StillWorking:
@@ -73,22 +82,41 @@ type Document struct {
 	Detail string
 	// ID is the message that it is about; "" leaves it out.
 	ID string
+	// Job is the job that it is about; "" leaves it out.
+	Job string
+	// Errors are what is wrong, each by itself; none leaves them out.
+	Errors []Fault
+}
+
+// Fault is one thing that is wrong with a request.
+type Fault struct {
+	// Pointer is the JSON pointer of the member of the body that it is about,
+	// Parameter the name of the query parameter or header; the body as a whole
+	// has neither.
+	Pointer   string `json:"pointer,omitzero"`
+	Parameter string `json:"parameter,omitzero"`
+	// Offset is the byte of the body at or after which it is no JSON; nil
+	// elsewhere.
+	Offset  *int64 `json:"offset,omitzero"`
+	Message string `json:"message"`
 }
 
 type wire struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail,omitempty"`
-	ID     string `json:"id,omitempty"`
+	Type   string  `json:"type"`
+	Title  string  `json:"title"`
+	Status int     `json:"status"`
+	Detail string  `json:"detail,omitempty"`
+	ID     string  `json:"id,omitempty"`
+	Job    string  `json:"job,omitempty"`
+	Errors []Fault `json:"errors,omitempty"`
 }
 
 // Encode returns the document as JSON. Text that is not UTF-8 is repaired.
 func (d Document) Encode() []byte {
 	status := d.Type.Status()
-	b, err := json.Marshal(wire{d.Type.URI(), http.StatusText(status), status, d.Detail, d.ID},
+	b, err := json.Marshal(wire{d.Type.URI(), http.StatusText(status), status, d.Detail, d.ID, d.Job, d.Errors},
 		jsontext.AllowInvalidUTF8(true))
-	if err != nil { // can't be: strings and a number only
+	if err != nil { // can't be: strings and numbers only
 		return []byte(`{"type":"about:blank"}`)
 	}
 	return b

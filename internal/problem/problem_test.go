@@ -15,9 +15,9 @@ import (
 
 func TestDocumentsAreWhatClientsRelyOn(t *testing.T) {
 	want := map[Type]int{
-		"bad-request": 400, "unauthenticated": 401, "not-found": 404, "method-not-allowed": 405,
+		"bad-request": 400, "unauthenticated": 401, "forbidden": 403, "not-found": 404, "method-not-allowed": 405,
 		"request-timeout": 408, "key-conflict": 409, "too-large": 413, "unsupported-media-type": 415,
-		"unavailable": 503, "still-working": 504, "no such type": 500,
+		"invalid": 422, "internal": 500, "unavailable": 503, "still-working": 504, "no such type": 500,
 	}
 	for typ, status := range want {
 		rec := httptest.NewRecorder()
@@ -35,6 +35,17 @@ func TestDocumentsAreWhatClientsRelyOn(t *testing.T) {
 		}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", typ, diff)
 		}
+	}
+}
+
+func TestEveryFaultIsNamed(t *testing.T) {
+	got := string(Document{Type: Invalid, Detail: "two things are wrong", Job: "job_1", Errors: []Fault{
+		{Pointer: "/jobs/3/queue", Message: "unknown"}, {Parameter: "limit", Message: "too large"}, {Offset: new(int64(0)), Message: "no JSON"},
+	}}.Encode())
+	const want = `{"type":"urn:pawl:problem:invalid","title":"Unprocessable Entity","status":422,"detail":"two things are wrong","job":"job_1",` +
+		`"errors":[{"pointer":"/jobs/3/queue","message":"unknown"},{"parameter":"limit","message":"too large"},{"offset":0,"message":"no JSON"}]}`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
