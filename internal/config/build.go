@@ -44,6 +44,7 @@ func (l *loader) build() *Config {
 		})
 	}
 	c.DeadLetter = l.buildDeadLetter(c.State)
+	c.Jobs = l.buildJobs(c.State)
 	return c
 }
 
@@ -52,7 +53,7 @@ func (o origin) at() Place { return o.file.at(o.node) }
 func (l *loader) buildSource(e *sourceEntry) Source {
 	s := Source{
 		Name: e.Name, Type: e.Type, MaxInFlight: e.MaxInFlight, MaxInFlightBytes: int64(e.MaxInFlightBytes),
-		Unrouted: e.Unrouted, Settings: e.settings, Digest: digest(e.settings), At: e.at(),
+		Unrouted: e.Unrouted, Ack: e.Ack, Settings: e.settings, Digest: digest(e.settings), At: e.at(),
 	}
 	if s.Unrouted == "" {
 		s.Unrouted = l.written.Unrouted

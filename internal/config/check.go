@@ -31,6 +31,7 @@ func (l *loader) check(c *Config) {
 	l.checkDeadLetter()
 	l.checkFallbacks()
 	l.checkUse()
+	l.checkQueues()
 	l.checkListeners()
 	l.checkShared()
 	l.checkSharing()
@@ -56,6 +57,7 @@ func (l *loader) checkTop(c *Config) {
 		l.errorf(f, n, "shutdown_timeout must be from 0s to 1h, not %s", setting.Duration(d))
 	}
 	l.checkAdmin(&c.HTTP)
+	l.checkJobs()
 	f, n = l.key("telemetry")
 	if e := c.Traces.Endpoint; e != "" {
 		if u, err := url.Parse(e); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -94,6 +96,7 @@ func (l *loader) checkAdmin(h *HTTP) {
 	case err != nil:
 		l.errorf(f, find(n, "listen"), "http.listen: %v", err)
 	case h.Local():
+	case l.jobsShare(): // checkJobs has its own word
 	case len(h.Keys) == 0:
 		l.warnf(f, find(n, "listen"), "other machines reach %s, so only health and metrics are served there; set http.keys to serve the API too", h.Listen)
 	case h.TLS == nil:
@@ -143,6 +146,7 @@ func (l *loader) checkSources() {
 			l.errorf(s.file, find(s.node, "max_in_flight_bytes"), "max_in_flight_bytes must be from %s to %s, not %s", least, most, v)
 		}
 		l.checkSettings(s.origin, s.settings)
+		l.checkAck(s)
 	}
 }
 

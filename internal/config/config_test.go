@@ -90,15 +90,31 @@ type testPipe struct{}
 
 func (*testPipe) Check() []connector.Problem { return nil }
 
+// testQueue stands for the kinds on a queue, as source and as destination.
+type testQueue struct {
+	Queue   string   `yaml:"queue" doc:"the queue"`
+	Task    string   `yaml:"task" doc:"the task of what goes in"`
+	Version string   `yaml:"version" doc:"its version"`
+	Tasks   []string `yaml:"tasks" doc:"the tasks that are taken"`
+}
+
+func (s *testQueue) Check() []connector.Problem {
+	if s.Queue == "" {
+		return []connector.Problem{{Field: "queue", Message: "must be set"}}
+	}
+	return nil
+}
+
 func testRegistry() *connector.Registry {
 	return connector.NewRegistry(
 		[]connector.SourceKind{{Type: "http", Doc: "Takes requests.", New: func() connector.Settings {
 			return &testSource{Path: "/", MaxBody: 1 << 20, Methods: []string{"POST"}}
-		}}},
+		}}, {Type: "queue", Doc: "Works a queue.", Pauses: true, New: func() connector.Settings { return &testQueue{} }}},
 		[]connector.DestinationKind{
 			{Type: "https", Doc: "Sends requests.", New: func() connector.Settings {
 				return &testDestination{Share: 0.5, Wait: setting.Duration(1e9)}
 			}},
+			{Type: "queue", Doc: "Fills a queue.", New: func() connector.Settings { return &testQueue{} }},
 			{Type: "file", Doc: "Appends to a file.", New: func() connector.Settings { return &testFile{} }},
 			{Type: "stdout", Doc: "Prints.", Pipe: true, New: func() connector.Settings { return &testPipe{} }},
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/backoff"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -28,6 +29,7 @@ destinations:
   - { name: disk, type: file, path: out.ndjson }
   - { name: bad, type: faulty }
   - { name: said, type: https, url: "https://api.internal/y", circuit_breaker: { open_for: 7s } }
+jobs: { queues: { emails: {} } }
 `
 
 // Would catch: a number of the design that is another one in the program. They
@@ -95,6 +97,18 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		{"dead_letter.path", c.DeadLetter.Path, filepath.Join(folder, "pawl-data", "dead")},
 		{"dead_letter.retry.attempts", letters.Attempts, 3},
 		{"dead_letter.retry.backoff", letters.Schedule, d.Retry.Schedule},
+
+		{"jobs.listen", c.Jobs.Listen, c.HTTP.Listen},
+		{"jobs.store", c.Jobs.File, filepath.Join(folder, "pawl-data", "pawl.db")},
+		{"jobs.allow_network_filesystem", c.Jobs.NetworkFilesystem, config.NetworkFilesystemRefused},
+		{"jobs.retention.dead_letters", c.Jobs.KeepDeadLetters, 30 * 24 * time.Hour},
+		{"jobs.retention.finished", c.Jobs.KeepFinished, 7 * 24 * time.Hour},
+		{"jobs.retry", job.Resolve(job.Said{Level: job.LevelProject, Overlay: c.Jobs.Retry}).Policy, job.Policy{
+			MaxAttempts: 8, Initial: 10 * time.Second, Factor: 2, MaxDelay: time.Hour, Jitter: 0.25,
+		}},
+		{"jobs.queues.NAME.lease", c.Jobs.Queues["emails"].Lease, 30 * time.Second},
+		{"jobs.queues.NAME.timeout", c.Jobs.Queues["emails"].Timeout, 5 * time.Minute},
+		{"ack", web.Ack, config.AckDelivered},
 
 		{"max_in_flight", web.MaxInFlight, 4096},
 		{"max_in_flight_bytes", web.MaxInFlightBytes, int64(64 << 20)},

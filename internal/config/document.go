@@ -15,6 +15,7 @@ type sourceEntry struct {
 	origin
 	writtenSource
 	settings connector.Settings // nil where its type is unknown
+	kind     connector.SourceKind
 }
 
 // destinationEntry is a destination as it was read.
@@ -52,7 +53,7 @@ func (l *loader) decodeFile(f *file) {
 			continue
 		}
 		n := target(e.value)
-		if isNull(n) {
+		if isNull(n) && fd.key != "jobs" { // which is said by its key alone
 			continue // a section whose items are all commented out
 		}
 		if list := fd.typ.Kind() == reflect.Slice; list && n.Kind != yaml.SequenceNode {
@@ -75,6 +76,9 @@ func (l *loader) decodeFile(f *file) {
 				continue
 			}
 			l.said[fd.key] = origin{f, n}
+			if isNull(n) {
+				continue
+			}
 			d.value(n, doc.FieldByIndex(fd.index), fd.tags, fd.key)
 		}
 	}
@@ -89,8 +93,8 @@ func (d decoder) sources(list *yaml.Node) {
 		s := sourceEntry{origin: origin{d.f, n}, writtenSource: defaultSource()}
 		var own reflect.Value
 		if typ, ok := d.typeOf(n, "source", reg.SourceTypes()); ok {
-			kind, _ := reg.Source(typ)
-			s.settings = kind.New()
+			s.kind, _ = reg.Source(typ)
+			s.settings = s.kind.New()
 			own = reflect.ValueOf(s.settings).Elem()
 		}
 		d.item(n, "a source", reflect.ValueOf(&s.writtenSource).Elem(), own)
@@ -210,13 +214,13 @@ func (b *writtenBreaker) decode(d decoder, n *yaml.Node) {
 func (t *DeadLetterType) decode(d decoder, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		if _, kind := d.l.opts.Registry.Destination(n.Value); kind && n.Value != string(DeadLetterFile) {
-			d.l.errorf(d.f, n, "type must be file or destination; list %q under destinations and say "+
+			d.l.errorf(d.f, n, "type must be file, store or destination; list %q under destinations and say "+
 				"{ type: destination, destination: its name }", n.Value)
 			return
 		}
 	}
 	var word string
-	d.scalar(n, reflect.ValueOf(&word).Elem(), tags{enum: []string{string(DeadLetterFile), string(DeadLetterDestination)}}, "type")
+	d.scalar(n, reflect.ValueOf(&word).Elem(), tags{enum: []string{string(DeadLetterFile), string(DeadLetterStore), string(DeadLetterDestination)}}, "type")
 	if word != "" {
 		*t = DeadLetterType(word)
 	}

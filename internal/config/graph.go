@@ -56,15 +56,20 @@ func (l *loader) checkDeadLetter() {
 	w := &l.written.DeadLetter
 	has := func(key string) bool { return child(o.node, key) != nil }
 	l.checkRetry(o.file, o.node, &w.Retry)
+	misplaced := func(key string, belongs DeadLetterType) {
+		if has(key) && w.Type != belongs {
+			l.errorf(o.file, child(o.node, key), "%s belongs to type %s, and this one is %s", key, belongs, w.Type)
+		}
+	}
+	misplaced("path", DeadLetterFile)
+	misplaced("destination", DeadLetterDestination)
 	switch w.Type {
 	case DeadLetterFile:
-		if has("destination") {
-			l.errorf(o.file, child(o.node, "destination"), "destination belongs to type destination, and this one is file")
+	case DeadLetterStore:
+		if !l.hasJobs() {
+			l.errorf(o.file, find(o.node, "type"), "type store keeps dead letters beside the jobs; add `jobs: {}` at the top level, or use type file")
 		}
 	case DeadLetterDestination:
-		if has("path") {
-			l.errorf(o.file, child(o.node, "path"), "path belongs to type file, and this one is destination")
-		}
 		n := find(o.node, "destination")
 		switch {
 		case w.Destination == "":

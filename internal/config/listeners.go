@@ -35,6 +35,10 @@ func (l *loader) checkListeners() {
 		}
 		add(origin{f, n}, "the admin listener (http.listen)", at, "", l.written.HTTP.TLS)
 	}
+	if at := l.written.Jobs.Listen; l.hasJobs() && at != "" && at != l.written.HTTP.Listen {
+		o := l.said["jobs"]
+		add(origin{o.file, find(o.node, "listen")}, "the job API (jobs.listen)", at, "", l.written.Jobs.TLS)
+	}
 	for i := range l.sources {
 		s := &l.sources[i]
 		if s.settings == nil {

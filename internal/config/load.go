@@ -134,6 +134,10 @@ func (l *loader) warnf(f *file, n *yaml.Node, format string, args ...any) {
 	l.report(f, f.at(n), Warning, "", fmt.Sprintf(format, args...))
 }
 
+func (l *loader) infof(f *file, n *yaml.Node, format string, args ...any) {
+	l.report(f, f.at(n), Info, "", fmt.Sprintf(format, args...))
+}
+
 // suggestf reports an error with the nearest of candidates to word.
 func (l *loader) suggestf(f *file, n *yaml.Node, word string, candidates []string, format string, args ...any) {
 	l.report(f, f.at(n), Error, nearest.To(word, candidates), fmt.Sprintf(format, args...))

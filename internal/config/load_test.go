@@ -369,6 +369,7 @@ func TestInState(t *testing.T) {
 		{"", filepath.Join("elsewhere", "dead")},
 		{"dead_letter: { path: /var/letters }", "/var/letters"},
 		{"dead_letter: { type: destination, destination: a }", ""},
+		{"jobs: {}\ndead_letter: { type: store }", ""},
 	} {
 		path := filepath.Join(t.TempDir(), "pawl.yaml")
 		text := "destinations: [ { name: a, type: https, url: https://a } ]\n" + tt.dead

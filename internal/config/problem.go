@@ -17,7 +17,12 @@ type Severity string
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
+	// Info is what somebody should know, though nothing is wrong.
+	Info Severity = "info"
 )
+
+// rank is the order in which severities keep their room in a report.
+func (s Severity) rank() int { return slices.Index([]Severity{Error, Warning, Info}, s) }
 
 // Problem is one thing that is wrong with a configuration. No field holds a
 // secret's value.
@@ -143,8 +148,12 @@ func (p Problem) write(b *strings.Builder, style Style) {
 		return s
 	}
 	colour := "31" // red
-	if p.Severity == Warning {
+	switch p.Severity {
+	case Error:
+	case Warning:
 		colour = "33" // yellow
+	case Info:
+		colour = "36" // cyan
 	}
 	if p.File != "" {
 		place := p.File + ":"
@@ -232,7 +241,7 @@ func (r *Report) settle() {
 	r.Problems = slices.CompactFunc(r.Problems, func(a, b Problem) bool { return a == b })
 	if n := len(r.Problems); n > MaxProblems {
 		// Errors decide whether a configuration is used: they go first.
-		slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
+		slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(a.Severity.rank(), b.Severity.rank()) })
 		r.Left += n - MaxProblems
 		r.Problems = r.Problems[:MaxProblems]
 	}

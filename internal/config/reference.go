@@ -115,8 +115,11 @@ func (b *referenceWriter) field(prefix string, f field, v reflect.Value) {
 func below(f field) (inner reflect.Type, step string) {
 	t := indirect(f.typ)
 	step = "."
-	if t.Kind() == reflect.Slice {
+	switch t.Kind() {
+	case reflect.Slice:
 		t, step = indirect(t.Elem()), "[]."
+	case reflect.Map:
+		t, step = indirect(t.Elem()), ".NAME."
 	}
 	switch formOf(t, f.tags) {
 	case formMapping, formBreaker:

@@ -146,7 +146,7 @@ func TestDefaultsAgree(t *testing.T) {
 		}
 	}
 	w := defaultWritten()
-	for _, v := range []any{w, w.HTTP, w.Secrets, w.Log, w.Telemetry.Traces, w.DeadLetter, defaultSource()} {
+	for _, v := range []any{w, w.Jobs, w.Jobs.Retention, w.HTTP, w.Secrets, w.Log, w.Telemetry.Traces, w.DeadLetter, defaultSource()} {
 		compare(reflect.ValueOf(v))
 	}
 	// What is nil in the written form is filled in when resolved: the tags are

@@ -29,6 +29,8 @@ type Config struct {
 	Routes       []Route
 	Destinations []Destination
 	DeadLetter   DeadLetter
+	// Jobs is the job server's part; nil where the configuration has none.
+	Jobs *Jobs
 
 	// Secrets knows every secret value of the configuration and scrubs them
 	// from texts.
@@ -44,6 +46,11 @@ func (c *Config) InState(folder string) *Config {
 	moved.State = folder
 	if c.DeadLetter.Path == lettersIn(c.State) {
 		moved.DeadLetter.Path = lettersIn(folder)
+	}
+	if c.Jobs != nil && c.Jobs.File == storeIn(c.State) {
+		jobs := *c.Jobs
+		jobs.File = storeIn(folder)
+		moved.Jobs = &jobs
 	}
 	return &moved
 }
@@ -86,8 +93,10 @@ type HTTP struct {
 }
 
 // Local reports whether only this machine reaches the listener.
-func (h HTTP) Local() bool {
-	host, _, err := net.SplitHostPort(h.Listen)
+func (h HTTP) Local() bool { return localAddress(h.Listen) }
+
+func localAddress(address string) bool {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
 	}
@@ -140,6 +149,15 @@ const (
 	UnroutedDeadLetter Unrouted = "dead_letter" // kept, reason no_route
 )
 
+// Ack says when a source's senders are told that a message is taken.
+type Ack string
+
+// The times of acknowledgement.
+const (
+	AckDelivered Ack = "delivered" // once it is settled
+	AckStored    Ack = "stored"    // once it is in the source's durable queue
+)
+
 // Source is one source with the settings that all kinds have; Settings are its
 // kind's own.
 type Source struct {
@@ -149,6 +167,7 @@ type Source struct {
 	MaxInFlight      int
 	MaxInFlightBytes int64
 	Unrouted         Unrouted
+	Ack              Ack
 	Settings         connector.Settings
 	// Digest sums up the files that Settings name to be read, certificates say;
 	// "" where there are none. What was opened with another digest is stale.
@@ -308,6 +327,7 @@ type DeadLetterType string
 // The types of dead-letter queue.
 const (
 	DeadLetterFile        DeadLetterType = "file"        // segments in a folder
+	DeadLetterStore       DeadLetterType = "store"       // beside the jobs
 	DeadLetterDestination DeadLetterType = "destination" // sent to a named destination
 )
 

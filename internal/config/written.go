@@ -21,6 +21,7 @@ type written struct {
 	Sources         []writtenSource      `yaml:"sources" doc:"where messages come from"`
 	Routes          []writtenRoute       `yaml:"routes" doc:"which messages go to which destinations"`
 	Destinations    []writtenDestination `yaml:"destinations" doc:"where messages go"`
+	Jobs            writtenJobs          `yaml:"jobs" doc:"the job server: durable queues and their HTTP API; off unless this is said, {} is enough"`
 	DeadLetter      writtenDeadLetter    `yaml:"dead_letter" doc:"where messages are kept that could not be delivered"`
 	Unrouted        Unrouted             `yaml:"unrouted" enum:"ack,dead_letter" default:"ack" doc:"what becomes of a message that no route takes, unless its source says otherwise"`
 	ShutdownTimeout setting.Duration     `yaml:"shutdown_timeout" default:"25s" doc:"how long a stop waits for messages in flight; the rest is nacked"`
@@ -60,6 +61,7 @@ type writtenTraces struct {
 type writtenSource struct {
 	Name             string       `yaml:"name" secret:"never" doc:"unique among the sources"`
 	Type             string       `yaml:"type" secret:"never" doc:"the kind of source"`
+	Ack              Ack          `yaml:"ack" enum:"delivered,stored" default:"delivered" doc:"when its senders are told that a message is taken: once it is delivered, or once it is stored in a durable queue (needs jobs, and a source that listens)"`
 	MaxInFlight      int          `yaml:"max_in_flight" default:"4096" doc:"messages it may have open; beyond it is paused or answered 503"`
 	MaxInFlightBytes setting.Size `yaml:"max_in_flight_bytes" default:"64MiB" doc:"bytes of messages it may have open"`
 	Unrouted         Unrouted     `yaml:"unrouted" enum:"ack,dead_letter" doc:"what becomes of its messages that no route takes; the top-level unrouted unless set"`
@@ -169,7 +171,7 @@ const (
 )
 
 type writtenDeadLetter struct {
-	Type        DeadLetterType `yaml:"type" enum:"file,destination" default:"file" doc:"file keeps them in a folder, destination sends them to one of the destinations"`
+	Type        DeadLetterType `yaml:"type" enum:"file,store,destination" default:"file" doc:"file keeps them in a folder, store beside the jobs (needs jobs), destination sends them to one of the destinations"`
 	Path        string         `yaml:"path" path:"file" secret:"never" default:"<state>/dead" doc:"file: the folder"`
 	Destination string         `yaml:"destination" secret:"never" doc:"destination: its name"`
 	Retry       writtenRetry   `yaml:"retry" doc:"how a write is tried again"`
@@ -193,13 +195,18 @@ func defaultWritten() written {
 		Unrouted:        UnroutedAck,
 		Log:             writtenLog{Level: "info", Format: LogAuto},
 		Telemetry:       writtenTelemetry{Traces: writtenTraces{SampleRatio: 1}},
-		DeadLetter:      writtenDeadLetter{Type: DeadLetterFile},
+		Jobs: writtenJobs{
+			Store:     storeSQLite,
+			Retention: writtenRetention{DeadLetters: setting.Duration(DefaultKeepDeadLetters), Finished: setting.Duration(DefaultKeepFinished)},
+		},
+		DeadLetter: writtenDeadLetter{Type: DeadLetterFile},
 	}
 }
 
 // defaultSource holds the defaults that the tags of writtenSource tell of.
 func defaultSource() writtenSource {
 	return writtenSource{
+		Ack: AckDelivered,
 		// About a second of traffic on a small machine.
 		MaxInFlight: 4096,
 		// With the one above, 16 KiB a message; larger ones are fewer.

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+)
+
+// Would catch: a queue's setting that gets lost on its way, a level that says
+// what another one said, a file that is looked for beside the wrong folder.
+func TestJobs(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pawl.yaml")
+	write(t, path, `
+jobs:
+  listen: 127.0.0.1:7078
+  store: sqlite:kept/jobs.db
+  allow_network_filesystem: true
+  retention: { dead_letters: 60d, finished: 1d }
+  retry: { max_attempts: 3, jitter: 10% }
+  queues:
+    emails: { lease: 1m, timeout: 2h, retry: { max_attempts: 1, initial: 0s, factor: 1.5, max_delay: 0s } }
+    "a.b:c": {}
+`)
+	c, report := Load([]string{path}, testOptions())
+	if len(report.Problems) > 0 {
+		t.Fatal(report.Problems)
+	}
+	want := &Jobs{
+		Listen: "127.0.0.1:7078", File: filepath.Join(dir, "kept", "jobs.db"), NetworkFilesystem: NetworkFilesystemAllowed,
+		KeepFinished: 24 * time.Hour, KeepDeadLetters: 60 * 24 * time.Hour,
+		Retry: job.Overlay{MaxAttempts: new(3), Jitter: new(0.1)},
+		Queues: map[string]Queue{
+			"emails": {Lease: time.Minute, Timeout: 2 * time.Hour, Retry: job.Overlay{
+				MaxAttempts: new(1), Initial: new(time.Duration(0)), Factor: new(1.5), MaxDelay: new(time.Duration(0)),
+			}},
+			"a.b:c": {Lease: DefaultLease, Timeout: DefaultJobTimeout},
+		},
+		At: Place{File: path, Line: 3, Column: 3},
+	}
+	if d := cmp.Diff(want, c.Jobs); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if c.Jobs.Shares(c.HTTP) || !c.Jobs.Local() {
+		t.Errorf("the API of %s shares %s, or is not local", c.Jobs.Listen, c.HTTP.Listen)
+	}
+	if moved := c.InState("elsewhere"); moved.Jobs.File != c.Jobs.File {
+		t.Errorf("a file that was named moved along to %s", moved.Jobs.File)
+	}
+}
+
+// Would catch: a job server that is on without being asked for, or off although
+// its key stands there.
+func TestJobsAreOnWhereTheyAreSaid(t *testing.T) {
+	for text, on := range map[string]bool{"relay: a": false, "jobs:": true, "jobs: {}": true, "jobs: null": true} {
+		c, report := loadText(t, text)
+		if err := report.Err(); err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if (c.Jobs != nil) != on {
+			t.Errorf("%q: on is %v", text, c.Jobs != nil)
+		}
+		if !on {
+			continue
+		}
+		if !c.Jobs.Shares(c.HTTP) || !strings.HasSuffix(c.Jobs.File, filepath.Join("pawl-data", "pawl.db")) {
+			t.Errorf("%q: %+v", text, c.Jobs)
+		}
+		if moved := c.InState("elsewhere"); moved.Jobs.File != filepath.Join("elsewhere", "pawl.db") || c.Jobs.File == moved.Jobs.File {
+			t.Errorf("%q: the store did not move along: %s", text, moved.Jobs.File)
+		}
+	}
+}
+
+// Would catch: a source whose word on ack is not passed on.
+func TestAck(t *testing.T) {
+	c, report := loadText(t, `
+jobs: {}
+sources: [ { name: web, type: http, listen: "127.0.0.1:8080", ack: stored }, { name: other, type: http, listen: "127.0.0.1:8081" } ]
+routes: [ { name: r, from: [web, other], to: [out] } ]
+destinations: [ { name: out, type: stdout } ]
+dead_letter: { type: store }
+`)
+	if len(report.Problems) > 0 {
+		t.Fatal(report.Problems)
+	}
+	if c.Sources[0].Ack != AckStored || c.Sources[1].Ack != AckDelivered || c.DeadLetter.Type != DeadLetterStore {
+		t.Errorf("%s, %s, %s", c.Sources[0].Ack, c.Sources[1].Ack, c.DeadLetter.Type)
+	}
+}
