@@ -1,0 +1,380 @@
+package lane
+
+import "time"
+
+// Board knows the lanes of a store, what stands in them and which gates are
+// shut. It is made by NewBoard, and not safe for concurrent use.
+//
+// The store's clock never goes back, and neither does the board's: a now that is
+// earlier than one before counts as that one.
+type Board struct {
+	lanes  map[ID]*line
+	ids    map[Key]ID
+	queues map[string]*queue
+	gates  map[Gate]*gate
+	// due are the open queues in which lanes wait for their time, the earliest
+	// first; opening the gates that open by themselves.
+	due     heap[*queue]
+	opening heap[*gate]
+	// now is the newest time that was handed in.
+	now time.Time
+	// turns counts the plans that several queues had to share.
+	turns int64
+	// plans counts plans, to mark what one has seen.
+	plans int64
+	// steps counts the lanes, groups and gates that were looked at or moved:
+	// the cost that tests hold down.
+	steps int
+	// ring is reused by every plan.
+	ring []*search
+}
+
+// line is a lane on the board. It is in its group's heap while it is open, in
+// its queue's waiting heap until it is due, and in neither while it is empty or
+// its endpoint's gate is shut. The queue's gate moves no lanes: the plan passes
+// the whole queue over.
+type line struct {
+	id    ID
+	key   Key
+	group *group
+	gate  *gate // of its endpoint; nil for none
+	n     int64
+	head  time.Time
+	// open and waiting are its places in these heaps.
+	open, waiting int
+}
+
+// group is the lanes that the same workers want: one queue, task and version.
+type group struct {
+	queue *queue
+	task  *task
+	open  heap[*line] // in the order of claims
+	// inQueue is its place among the queue's groups, inTask among the task's.
+	inQueue, inTask int
+	seen            int64 // the newest plan that looked at it
+}
+
+// task is the versions of a task in one queue.
+type task struct {
+	versions map[string]*group
+	open     []*group // those with an open lane, in no order
+}
+
+type queue struct {
+	name  string
+	gate  *gate
+	tasks map[string]*task
+	// open are the groups that have an open lane, the best lane first; waiting
+	// are the lanes that are not due.
+	open    heap[*group]
+	waiting heap[*line]
+	due     int // its place in the board's heap
+	// served is the turn at which it came first in a plan that it shared.
+	served int64
+	seen   int64  // the newest plan that looked at it
+	search search // of that plan
+}
+
+// gate is a gate that was ever named or has lanes behind it.
+type gate struct {
+	queue *queue  // the queue that it stands before, or
+	lines []*line // the lanes of its endpoint
+	shut  bool
+	until time.Time // zero: until it is opened
+	place int       // among those that open by themselves
+}
+
+// NewBoard returns a board without lanes, all gates open.
+func NewBoard() *Board {
+	b := &Board{lanes: map[ID]*line{}, ids: map[Key]ID{}, queues: map[string]*queue{}, gates: map[Gate]*gate{}}
+	b.due = heap[*queue]{
+		less:  func(a, b *queue) bool { return waitsLess(a.waiting.first(), b.waiting.first()) },
+		place: func(q *queue) *int { return &q.due },
+		steps: &b.steps,
+	}
+	b.opening = heap[*gate]{
+		less:  func(a, b *gate) bool { return a.until.Before(b.until) },
+		place: func(g *gate) *int { return &g.place },
+		steps: &b.steps,
+	}
+	return b
+}
+
+// claimsLess is the order of claims inside a queue.
+func claimsLess(a, b *line) bool {
+	if a.key.Priority != b.key.Priority {
+		return a.key.Priority > b.key.Priority
+	}
+	return waitsLess(a, b)
+}
+
+// waitsLess is the order in which lanes come due.
+func waitsLess(a, b *line) bool {
+	if c := a.head.Compare(b.head); c != 0 {
+		return c < 0
+	}
+	return a.id < b.id
+}
+
+// Add makes a lane known, with nothing ready in it. An id or a key that is known
+// already stays as it is.
+func (b *Board) Add(id ID, k Key) {
+	if _, known := b.lanes[id]; known {
+		return
+	}
+	if _, known := b.ids[k]; known {
+		return
+	}
+	l := &line{id: id, key: k, group: b.group(k), open: nowhere, waiting: nowhere}
+	if k.Endpoint != "" {
+		l.gate = b.gate(Gate{EndpointGate, k.Endpoint})
+		l.gate.lines = append(l.gate.lines, l)
+	}
+	b.lanes[id], b.ids[k] = l, id
+}
+
+// Find returns the lane of a key; ok is false where it is not known.
+func (b *Board) Find(k Key) (id ID, ok bool) {
+	id, ok = b.ids[k]
+	return id, ok
+}
+
+// Key returns the key of a lane; the zero Key where it is not known.
+func (b *Board) Key(id ID) Key {
+	if l := b.lanes[id]; l != nil {
+		return l.key
+	}
+	return Key{}
+}
+
+// Len is how many lanes there are.
+func (b *Board) Len() int { return len(b.lanes) }
+
+// SetReady says that n jobs are ready in the lane, whatever their due times, and
+// that the first of them is due at head, which means nothing where n is 0. A
+// lane that is not known is passed over.
+func (b *Board) SetReady(id ID, n int64, head time.Time) {
+	l := b.lanes[id]
+	if l == nil {
+		return
+	}
+	if l.n > 0 && n > 0 && l.head.Equal(head) {
+		l.n = n
+		return
+	}
+	if n <= 0 {
+		n, head = 0, time.Time{}
+	}
+	b.leave(l)
+	l.n, l.head = n, head
+	b.enter(l)
+}
+
+// Ready returns what SetReady said last.
+func (b *Board) Ready(id ID) (n int64, head time.Time) {
+	if l := b.lanes[id]; l != nil {
+		return l.n, l.head
+	}
+	return 0, time.Time{}
+}
+
+// Shut shuts a gate until the time, or, where that is zero, until Open. A gate
+// that is shut already gets the new time.
+func (b *Board) Shut(g Gate, until time.Time) {
+	at := b.gate(g)
+	if at.place != nowhere {
+		b.opening.remove(at)
+	}
+	at.until = until
+	if !until.IsZero() {
+		b.opening.push(at)
+	}
+	if at.shut {
+		return
+	}
+	if at.queue != nil {
+		if at.queue.due != nowhere {
+			b.due.remove(at.queue)
+		}
+	}
+	for _, l := range at.lines {
+		b.leave(l)
+	}
+	at.shut = true
+}
+
+// Open opens a gate; one that is open stays so.
+func (b *Board) Open(g Gate) {
+	if at := b.gates[g]; at != nil {
+		b.unshut(at)
+	}
+}
+
+func (b *Board) unshut(g *gate) {
+	if g.place != nowhere {
+		b.opening.remove(g)
+	}
+	if !g.shut {
+		return
+	}
+	g.shut, g.until = false, time.Time{}
+	if g.queue != nil && g.queue.waiting.len() > 0 {
+		b.due.push(g.queue)
+	}
+	for _, l := range g.lines {
+		b.enter(l)
+	}
+}
+
+// NextDue returns the earliest time after now at which a lane may open by
+// itself: the first of its jobs comes due, or a gate's time is over. Before it
+// none does; at it, a gate may turn out to have nothing behind it. ok is false
+// where only SetReady and Open can open one.
+func (b *Board) NextDue(now time.Time) (at time.Time, ok bool) {
+	b.wake(now)
+	if b.due.len() > 0 {
+		at, ok = b.due.first().waiting.first().head, true
+	}
+	if b.opening.len() > 0 {
+		if until := b.opening.first().until; !ok || until.Before(at) {
+			at, ok = until, true
+		}
+	}
+	return at, ok
+}
+
+// wake opens what opens by itself until now.
+func (b *Board) wake(now time.Time) {
+	if now.After(b.now) {
+		b.now = now
+	}
+	for b.opening.len() > 0 && !b.opening.first().until.After(b.now) {
+		b.unshut(b.opening.first())
+	}
+	for b.due.len() > 0 {
+		l := b.due.first().waiting.first()
+		if l.head.After(b.now) {
+			return
+		}
+		b.leave(l)
+		b.enter(l)
+	}
+}
+
+// enter puts a lane where it belongs by now.
+func (b *Board) enter(l *line) {
+	q := l.group.queue
+	switch {
+	case l.n == 0, l.gate != nil && l.gate.shut:
+	case l.head.After(b.now):
+		q.waiting.push(l)
+		b.wait(q)
+	default:
+		l.group.open.push(l)
+		q.show(l.group)
+	}
+}
+
+// leave takes a lane out of the heap that it is in.
+func (b *Board) leave(l *line) {
+	q := l.group.queue
+	if l.waiting != nowhere {
+		// The board's heap compares queues by their first waiting lane, so a
+		// queue leaves it before it has none.
+		if q.waiting.len() == 1 && q.due != nowhere {
+			b.due.remove(q)
+		}
+		q.waiting.remove(l)
+		b.wait(q)
+	}
+	if l.open != nowhere {
+		if l.group.open.len() == 1 {
+			q.hide(l.group)
+		}
+		l.group.open.remove(l)
+		q.show(l.group)
+	}
+}
+
+// wait puts a queue whose waiting lanes have changed in order.
+func (b *Board) wait(q *queue) {
+	switch {
+	case q.gate.shut || q.waiting.len() == 0:
+	case q.due == nowhere:
+		b.due.push(q)
+	default:
+		b.due.fix(q)
+	}
+}
+
+// show puts a group whose open lanes have changed in order.
+func (q *queue) show(g *group) {
+	switch {
+	case g.open.len() == 0:
+	case g.inQueue == nowhere:
+		q.open.push(g)
+		g.inTask = len(g.task.open)
+		g.task.open = append(g.task.open, g)
+	default:
+		q.open.fix(g)
+	}
+}
+
+// hide takes a group out that is about to have no open lane.
+func (q *queue) hide(g *group) {
+	q.open.remove(g)
+	last := len(g.task.open) - 1
+	moved := g.task.open[last]
+	g.task.open[g.inTask], moved.inTask = moved, g.inTask
+	g.task.open[last] = nil
+	g.task.open = g.task.open[:last]
+	g.inTask = nowhere
+}
+
+// queue returns the queue, made where it is new.
+func (b *Board) queue(name string) *queue {
+	if q := b.queues[name]; q != nil {
+		return q
+	}
+	q := &queue{name: name, tasks: map[string]*task{}, due: nowhere}
+	q.open = heap[*group]{
+		less:  func(a, b *group) bool { return claimsLess(a.open.first(), b.open.first()) },
+		place: func(g *group) *int { return &g.inQueue },
+		steps: &b.steps,
+	}
+	q.waiting = heap[*line]{less: waitsLess, place: func(l *line) *int { return &l.waiting }, steps: &b.steps}
+	q.gate = &gate{queue: q, place: nowhere}
+	b.queues[name] = q
+	b.gates[Gate{QueueGate, name}] = q.gate
+	return q
+}
+
+// group returns the group of a key, made where it is new.
+func (b *Board) group(k Key) *group {
+	q := b.queue(k.Queue)
+	t := q.tasks[k.Task]
+	if t == nil {
+		t = &task{versions: map[string]*group{}}
+		q.tasks[k.Task] = t
+	}
+	g := t.versions[k.Version]
+	if g == nil {
+		g = &group{queue: q, task: t, inQueue: nowhere, inTask: nowhere}
+		g.open = heap[*line]{less: claimsLess, place: func(l *line) *int { return &l.open }, steps: &b.steps}
+		t.versions[k.Version] = g
+	}
+	return g
+}
+
+// gate returns the gate, made where it is new.
+func (b *Board) gate(g Gate) *gate {
+	if at := b.gates[g]; at != nil {
+		return at
+	}
+	if g.Kind == QueueGate {
+		return b.queue(g.Name).gate
+	}
+	at := &gate{place: nowhere}
+	b.gates[g] = at
+	return at
+}

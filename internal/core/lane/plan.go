@@ -1,0 +1,122 @@
+package lane
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Chunk is how many jobs a plan takes from one lane before the next lane of the
+// same priority, and from one queue before the next: only the store knows when
+// the jobs behind a lane's head are due. So a job overtakes at most Chunk−1
+// older ones of each other lane of its queue and priority, and a claim of 1,000
+// jobs from full lanes reads 63 heads, not 1,000.
+const Chunk = 16
+
+// Plan says what a worker that asks for w takes now. It takes
+//
+//   - inside a queue strictly by priority, then by the due times of the lanes'
+//     heads, Chunk jobs a lane, and all of a lane where no other is left;
+//   - from the queues of w in turn, Chunk jobs a turn; over all plans, the one
+//     begins that did not begin for longest.
+//
+// A lane is in a plan once, and the sum of all N is at most w.Max. A lane's N
+// may be more than what is due in it, and a plan less than what there is, where
+// it needs the new heads to go on. So the store takes what is due, in the order
+// of the plan, calls SetReady for each lane, and plans again for the rest until
+// a plan is empty. At least one job of the first lane of a plan is due.
+func (b *Board) Plan(now time.Time, w Want) []Take {
+	b.wake(now)
+	ring := b.searches(w)
+	if len(ring) > 1 {
+		// Who asks for one queue neither waits for a turn nor uses one up.
+		b.turns++
+		ring[0].queue.served = b.turns
+	}
+	going := len(ring)
+	for i, left := 0, w.Max; left > 0 && going > 0; i = (i + 1) % len(ring) {
+		s := ring[i]
+		if s.state() == spent {
+			continue
+		}
+		quota := left
+		if going > 1 {
+			quota = min(quota, Chunk)
+		}
+		left -= s.turn(quota)
+		switch s.state() {
+		case searching:
+		case spent:
+			going--
+		case stuck:
+			left = 0 // or the others would run ahead of it
+		}
+	}
+	n := 0
+	for _, s := range ring {
+		n += len(s.takes)
+	}
+	takes := make([]Take, 0, n)
+	for _, s := range ring {
+		takes = append(takes, s.takes...)
+	}
+	return takes
+}
+
+// Any reports whether a plan for w would take something now. It costs by the
+// queues and tasks that w names, not by lanes.
+func (b *Board) Any(now time.Time, w Want) bool {
+	b.wake(now)
+	for _, name := range w.Queues {
+		q := b.queues[name]
+		if q == nil || q.gate.shut || q.open.len() == 0 {
+			continue
+		}
+		if len(w.Tasks) == 0 {
+			return true
+		}
+		for _, t := range w.Tasks {
+			if at := q.tasks[t.Name]; at != nil && at.has(t.Version) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// has reports whether a lane of the version, or of any for "", is open.
+func (t *task) has(version string) bool {
+	if version == "" {
+		return len(t.open) > 0
+	}
+	g := t.versions[version]
+	return g != nil && g.open.len() > 0
+}
+
+// searches returns a search for each queue of w that has an open lane for it,
+// the one first that did not begin a plan for longest.
+func (b *Board) searches(w Want) []*search {
+	b.plans++
+	b.ring = b.ring[:0]
+	if w.Max <= 0 {
+		return nil
+	}
+	for _, name := range w.Queues {
+		q := b.queues[name]
+		if q == nil || q.seen == b.plans || q.gate.shut || q.open.len() == 0 {
+			continue
+		}
+		q.seen = b.plans
+		if q.search.begin(b, q, w.Tasks); q.search.nodes.len() > 0 {
+			b.ring = append(b.ring, &q.search)
+		}
+	}
+	slices.SortFunc(b.ring, func(a, b *search) int {
+		if c := cmp.Compare(a.queue.served, b.queue.served); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.queue.name, b.queue.name)
+	})
+	return b.ring
+}
+

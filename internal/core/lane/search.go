@@ -1,0 +1,129 @@
+package lane
+
+// search walks through the open lanes of one queue that a plan wants, in the
+// order of claims, and leaves the board's heaps as they are: of each heap it
+// knows the items whose parents it has passed, and the least of all is next.
+type search struct {
+	queue *queue
+	nodes heap[node]
+	takes []Take
+	// level is the priority of the newest take. In halved lanes of that level
+	// something is left; the first of them is takes[half], with left in it.
+	level  int
+	halved int
+	half   int
+	left   int64
+}
+
+// node is a lane by its place in its group's heap.
+type node struct {
+	group *group
+	lane  int
+	// rank is the group's place in the queue's heap where the search goes down
+	// that heap, nowhere where it does not.
+	rank int
+}
+
+func (n node) line() *line { return n.group.open.items[n.lane] }
+
+// state is how far a search is.
+type state int
+
+const (
+	searching state = iota
+	spent           // nothing is left
+	stuck           // only new heads can tell what comes next
+)
+
+// begin starts the search of a plan.
+func (s *search) begin(b *Board, q *queue, tasks []Task) {
+	*s = search{queue: q, nodes: s.nodes, takes: s.takes[:0]}
+	s.nodes.items, s.nodes.steps = s.nodes.items[:0], &b.steps
+	s.nodes.less = func(a, b node) bool { return claimsLess(a.line(), b.line()) }
+	if len(tasks) == 0 {
+		s.nodes.push(node{q.open.first(), 0, 0})
+		return
+	}
+	for _, t := range tasks {
+		at := q.tasks[t.Name]
+		if at == nil {
+			continue
+		}
+		if t.Version != "" {
+			s.add(b, at.versions[t.Version])
+			continue
+		}
+		for _, g := range at.open {
+			s.add(b, g)
+		}
+	}
+}
+
+// add adds the lanes of a group, once a plan.
+func (s *search) add(b *Board, g *group) {
+	if g == nil || g.seen == b.plans || g.open.len() == 0 {
+		return
+	}
+	g.seen = b.plans
+	s.nodes.push(node{g, 0, nowhere})
+}
+
+// next passes the next lane.
+func (s *search) next() *line {
+	n := s.nodes.pop()
+	for child := 2*n.lane + 1; child <= 2*n.lane+2 && child < n.group.open.len(); child++ {
+		s.nodes.push(node{n.group, child, nowhere})
+	}
+	if n.rank != nowhere {
+		groups := n.group.queue.open.items
+		for child := 2*n.rank + 1; child <= 2*n.rank+2 && child < len(groups); child++ {
+			s.nodes.push(node{groups[child], 0, child})
+		}
+	}
+	return n.line()
+}
+
+// turn takes up to quota jobs and returns how many: less where it gets stuck or
+// is spent.
+func (s *search) turn(quota int) int {
+	got := 0
+	for got < quota {
+		switch {
+		case s.more():
+			l := s.next()
+			n := int(min(l.n, Chunk, int64(quota-got)))
+			s.takes, s.level, got = append(s.takes, Take{l.id, n}), l.key.Priority, got+n
+			if left := l.n - int64(n); left > 0 {
+				if s.halved++; s.halved == 1 {
+					s.half, s.left = len(s.takes)-1, left
+				}
+			}
+		case s.halved == 1:
+			n := int(min(s.left, int64(quota-got)))
+			s.takes[s.half].N, s.left, got = s.takes[s.half].N+n, s.left-int64(n), got+n
+			if s.left == 0 {
+				s.halved = 0
+			}
+		default:
+			return got
+		}
+	}
+	return got
+}
+
+// more reports whether the next lane may be passed: it is of the level, or
+// nothing is left in that.
+func (s *search) more() bool {
+	return s.nodes.len() > 0 && (s.halved == 0 || s.nodes.first().line().key.Priority == s.level)
+}
+
+func (s *search) state() state {
+	switch {
+	case s.more() || s.halved == 1:
+		return searching
+	case s.halved > 1:
+		return stuck
+	default:
+		return spent
+	}
+}
