@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Chunk is how many jobs a plan takes from one lane before the next lane of the
-// same priority, and from one queue before the next: only the store knows when
-// the jobs behind a lane's head are due. So a job overtakes at most Chunk−1
-// older ones of each other lane of its queue and priority, and a claim of 1,000
-// jobs from full lanes reads 63 heads, not 1,000.
+// Chunk is how many jobs a plan takes from one lane before it looks at the next
+// of the same priority, and from one queue before the next: only the store knows
+// when the jobs behind a lane's head are due. So a job is overtaken by at most
+// Chunk−1 younger ones of each other lane of its queue and priority, and a claim
+// of 1,000 jobs from full lanes reads 63 heads, not 1,000.
 const Chunk = 16
 
 // Plan says what a worker that asks for w takes now. It takes
@@ -22,9 +22,9 @@ const Chunk = 16
 //
 // A lane is in a plan once, and the sum of all N is at most w.Max. A lane's N
 // may be more than what is due in it, and a plan less than what there is, where
-// it needs the new heads to go on. So the store takes what is due, in the order
-// of the plan, calls SetReady for each lane, and plans again for the rest until
-// a plan is empty. At least one job of the first lane of a plan is due.
+// it needs a new head to go on. So the store takes what is due, in the order of
+// the plan, calls SetReady for each lane, and plans again for the rest until a
+// plan is empty. At least one job of each lane of a plan is due.
 func (b *Board) Plan(now time.Time, w Want) []Take {
 	b.wake(now)
 	ring := b.searches(w)
@@ -119,4 +119,3 @@ func (b *Board) searches(w Want) []*search {
 	})
 	return b.ring
 }
-

@@ -7,12 +7,10 @@ type search struct {
 	queue *queue
 	nodes heap[node]
 	takes []Take
-	// level is the priority of the newest take. In halved lanes of that level
-	// something is left; the first of them is takes[half], with left in it.
-	level  int
-	halved int
-	half   int
-	left   int64
+	// level is the priority of the newest take, left is what that left in its
+	// lane, which may have been all that was due.
+	level int
+	left  int64
 }
 
 // node is a lane by its place in its group's heap.
@@ -87,43 +85,33 @@ func (s *search) next() *line {
 // is spent.
 func (s *search) turn(quota int) int {
 	got := 0
-	for got < quota {
-		switch {
-		case s.more():
+	for got < quota && s.state() == searching {
+		n := 0
+		if s.left > 0 {
+			n = int(min(s.left, int64(quota-got)))
+			s.takes[len(s.takes)-1].N += n
+			s.left -= int64(n)
+		} else {
 			l := s.next()
-			n := int(min(l.n, Chunk, int64(quota-got)))
-			s.takes, s.level, got = append(s.takes, Take{l.id, n}), l.key.Priority, got+n
-			if left := l.n - int64(n); left > 0 {
-				if s.halved++; s.halved == 1 {
-					s.half, s.left = len(s.takes)-1, left
-				}
-			}
-		case s.halved == 1:
-			n := int(min(s.left, int64(quota-got)))
-			s.takes[s.half].N, s.left, got = s.takes[s.half].N+n, s.left-int64(n), got+n
-			if s.left == 0 {
-				s.halved = 0
-			}
-		default:
-			return got
+			n = int(min(l.n, Chunk, int64(quota-got)))
+			s.takes = append(s.takes, Take{l.id, n})
+			s.level, s.left = l.key.Priority, l.n-int64(n)
 		}
+		got += n
 	}
 	return got
 }
 
-// more reports whether the next lane may be passed: it is of the level, or
-// nothing is left in that.
-func (s *search) more() bool {
-	return s.nodes.len() > 0 && (s.halved == 0 || s.nodes.first().line().key.Priority == s.level)
-}
-
+// state says how the search goes on. A lane in which something is left goes on
+// itself where no other of its priority is open. Where one is, only its new head
+// can tell which of them is next.
 func (s *search) state() state {
 	switch {
-	case s.more() || s.halved == 1:
-		return searching
-	case s.halved > 1:
+	case s.left == 0 && s.nodes.len() == 0:
+		return spent
+	case s.left > 0 && s.nodes.len() > 0 && s.nodes.first().line().key.Priority == s.level:
 		return stuck
 	default:
-		return spent
+		return searching
 	}
 }
