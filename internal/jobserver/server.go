@@ -1,11 +1,19 @@
 package jobserver
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/duration"
 	"github.com/pawlhq/pawl/internal/core/job"
-	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/core/nearest"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -18,88 +26,173 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Config is what can change while a server runs.
+// Config is what can change while a server runs. Zero fields are defaults.
 type Config struct {
 	// Project is the project's level of every policy.
 	Project job.Overlay
-	// Queues are the queues by name. Names that begin with RelayPrefix are the
-	// relay's own.
-	Queues    map[string]Queue
+	// Queues are the queues by name. None begins with RelayPrefix: the relay's
+	// own queues are there without being named.
+	Queues map[string]Queue
+	// Retention is MinRetention to MaxRetention each.
 	Retention store.Retention
 }
 
-// Queue is a queue's settings.
+// Queue is a queue's settings. Zero fields are defaults.
 type Queue struct {
 	Lease   time.Duration // MinLease to MaxLease
 	Timeout time.Duration // MinTimeout to MaxTimeout
 	Retry   job.Overlay
 }
 
-// RelayPrefix begins the names of the queues that the relay makes for its own
-// sources: relay:<source>. Producers can't name such a queue.
-const RelayPrefix = "relay:"
-
-// The bounds and defaults of a queue.
-const (
-	MinLease, DefaultLease, MaxLease       = time.Second, 30 * time.Second, time.Hour
-	MinTimeout, DefaultTimeout, MaxTimeout = time.Second, 5 * time.Minute, 24 * time.Hour
-)
-
-// New is a job that a producer asks for. Nil and zero fields were not said.
-type New struct {
-	Queue, Task, Version, Endpoint string
-	Priority                       int
-	Payload                        []byte // a JSON value that was checked
-	Tags                           []string
-	Trace                          string
-	Retry                          job.Overlay
-	Timeout                        *time.Duration
-	RunAt                          *time.Time
-	Delay                          *time.Duration
-	Key                            string // the idempotency key; "" for none
+// Server is the job server on a store. Safe for concurrent use.
+type Server struct {
+	store    store.Store
+	log      *slog.Logger
+	settings atomic.Pointer[settings]
+	totals   totals
 }
 
-// Want is what a worker asks for.
-type Want struct {
-	Worker, ClaimID string
-	Queues          []string
-	Tasks           []lane.Task
-	Max             int
-	Wait            time.Duration
+// settings are a Config as it is worked with. They are never changed.
+type settings struct {
+	project   job.Overlay
+	queues    map[string]*queue
+	names     []string // of the queues, sorted
+	relay     *queue   // what every queue of the relay is like
+	retention store.Retention
 }
 
-// Limits of requests, each with its own error.
-const (
-	MaxPayload   = 1 << 20 // bytes of a payload, and of a result
-	MaxBatch     = 1000    // jobs of a batch, jobs of a claim, reports of a request
-	MaxName      = 128     // characters of a name, [A-Za-z0-9._:-]
-	MaxTags      = 16
-	MaxKey       = 256 // bytes of an idempotency key
-	MaxPriority  = 100 // and −100
-	MaxClaimWait = time.Minute
-	MaxAnswer    = 8 << 20 // bytes of the jobs of one claim
-	MinWorker    = 8       // characters of a worker's id
-	MaxDelay     = 366 * 24 * time.Hour
-)
-
-// Problem is one thing that is wrong with a request.
-type Problem struct {
-	// Pointer is the JSON pointer of the member: "/queue", "/jobs/3/payload".
-	Pointer string `json:"pointer"`
-	Message string `json:"message"`
+// queue is a queue and what a job in it gets that says nothing itself.
+type queue struct {
+	Queue
+	policy job.Snapshot
 }
 
-// InvalidError is a request that says what can't be done: a 422.
-type InvalidError struct{ Problems []Problem }
-
-// Error is the first problem and how many more there are.
-func (e *InvalidError) Error() string {
-	if len(e.Problems) == 0 {
-		return "the request is not valid"
+// NewServer makes a server. Its error is about the configuration, every problem at
+// once.
+func NewServer(o Options) (*Server, error) {
+	s := &Server{store: o.Store, log: o.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
 	}
-	p := e.Problems[0]
-	if p.Pointer == "" {
-		return p.Message
+	return s, s.Configure(o.Config)
+}
+
+// Configure puts a configuration in force for what is asked from now on: jobs
+// keep the policy that they were created with, leases their length. With an
+// error, which tells every problem at once, the one before stays.
+func (s *Server) Configure(c Config) error {
+	next := &settings{
+		project: c.Project, queues: make(map[string]*queue, len(c.Queues)),
+		retention: store.Retention{
+			Finished:    orDefault(c.Retention.Finished, DefaultFinished),
+			DeadLetters: orDefault(c.Retention.DeadLetters, DefaultDeadLetters),
+		},
 	}
-	return p.Pointer + ": " + p.Message
+	var found []error
+	wrong := func(format string, args ...any) { found = append(found, fmt.Errorf(format, args...)) }
+	within := func(what string, d, least, most time.Duration) {
+		if d < least || d > most {
+			wrong("%s must be from %s to %s, not %s", what, duration.Text(least), duration.Text(most), duration.Text(d))
+		}
+	}
+	within("retention: finished", next.retention.Finished, MinRetention, MaxRetention)
+	within("retention: dead_letters", next.retention.DeadLetters, MinRetention, MaxRetention)
+	for _, p := range c.Project.Check() {
+		wrong("retry: %s %s", p.Field, p.Message)
+	}
+	next.names = slices.Sorted(maps.Keys(c.Queues))
+	for _, name := range next.names {
+		q := c.Queues[name]
+		q.Lease, q.Timeout = orDefault(q.Lease, DefaultLease), orDefault(q.Timeout, DefaultTimeout)
+		if bad := badName(name); bad != "" {
+			wrong("queue %q: the name %s", name, bad)
+		} else if strings.HasPrefix(name, RelayPrefix) {
+			wrong("queue %q: names that begin with %s are the relay's own", name, RelayPrefix)
+		}
+		within(fmt.Sprintf("queue %q: lease", name), q.Lease, MinLease, MaxLease)
+		within(fmt.Sprintf("queue %q: timeout", name), q.Timeout, MinTimeout, MaxTimeout)
+		for _, p := range q.Retry.Check() {
+			wrong("queue %q: retry: %s %s", name, p.Field, p.Message)
+		}
+		next.queues[name] = next.queue(q)
+	}
+	next.relay = next.queue(relayQueue())
+	if len(found) > 0 {
+		return fmt.Errorf("jobs: %w", errors.Join(found...))
+	}
+	s.settings.Store(next)
+	return nil
+}
+
+// queue resolves what a job gets that says nothing itself.
+func (s *settings) queue(q Queue) *queue {
+	return &queue{Queue: q, policy: s.policy(q.Retry, job.Overlay{})}
+}
+
+// policy resolves the policy of a job in a queue.
+func (s *settings) policy(queue, own job.Overlay) job.Snapshot {
+	return job.Resolve(
+		job.Said{Level: job.LevelJob, Overlay: own},
+		job.Said{Level: job.LevelQueue, Overlay: queue},
+		job.Said{Level: job.LevelProject, Overlay: s.project},
+	)
+}
+
+// find returns a queue that producers and workers may name, or a text that says
+// what is wrong.
+func (s *settings) find(name string) (*queue, string) {
+	if q, ok := s.queues[name]; ok {
+		return q, ""
+	}
+	if bad := badName(name); bad != "" {
+		return nil, bad
+	}
+	if strings.HasPrefix(name, RelayPrefix) {
+		return nil, "can't begin with " + RelayPrefix + ": such queues are the relay's own"
+	}
+	text := fmt.Sprintf("unknown queue %q", name)
+	if len(s.names) == 0 {
+		return nil, text + "; no queue is configured, jobs.queues names them"
+	}
+	if near := nearest.To(name, s.names); near != "" {
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return nil, text
+}
+
+// Queues returns the queues that the configuration names.
+func (s *Server) Queues() map[string]Queue {
+	now := s.settings.Load()
+	all := make(map[string]Queue, len(now.queues))
+	for name, q := range now.queues {
+		all[name] = q.Queue
+	}
+	return all
+}
+
+// Retention returns how long finished jobs are kept.
+func (s *Server) Retention() store.Retention { return s.settings.Load().retention }
+
+// Job returns a job with every attempt. store.ErrNotFound.
+func (s *Server) Job(ctx context.Context, id string) (*job.Job, error) { return s.store.Job(ctx, id) }
+
+// List returns jobs without their attempts, newest first.
+func (s *Server) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	return s.store.List(ctx, f)
+}
+
+// Logs returns what was logged in one attempt. store.ErrNotFound.
+func (s *Server) Logs(ctx context.Context, id string, attempt int) (store.Log, error) {
+	return s.store.Logs(ctx, id, attempt)
+}
+
+// AwaitEnd returns nil once the job is finished, or gone, or ctx.Err().
+func (s *Server) AwaitEnd(ctx context.Context, id string) error { return s.store.AwaitEnd(ctx, id) }
+
+// orDefault returns def where nothing was said.
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
 }

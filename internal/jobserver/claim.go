@@ -1,0 +1,94 @@
+package jobserver
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/duration"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// Want is what a worker asks for.
+type Want struct {
+	// Worker is MinWorker to MaxName characters of a name. ClaimID makes a
+	// repeat of the claim return the same leases; "" for none.
+	Worker, ClaimID string
+	Queues          []string    // 1 to MaxQueues; one that is there twice counts once
+	Tasks           []lane.Task // up to MaxTasks; empty is every task
+	Max             int         // 1 to MaxBatch
+	Wait            time.Duration
+}
+
+// Claim takes due jobs under leases, MaxAnswer bytes of content at most. Where
+// there are none it waits for some, up to w.Wait, and returns an empty Claim
+// after it. A claim whose ctx ends before its commit takes nothing.
+//
+// Errors: *InvalidError tells everything that is wrong; the rest are the
+// store's, and ctx.Err().
+func (s *Server) Claim(ctx context.Context, w Want) (store.Claim, error) {
+	now := s.settings.Load()
+	var c checker
+	if bad := badWorker(w.Worker); bad != "" {
+		c.add("/worker", "%s", bad)
+	}
+	if bad := badKey(w.ClaimID); bad != "" {
+		c.add("/claim_id", "%s", bad)
+	}
+	queues := c.queues(now, w.Queues)
+	c.tasks(w.Tasks)
+	if w.Max < 1 || w.Max > MaxBatch {
+		c.add("/max", "must be from 1 to %d, not %d", MaxBatch, w.Max)
+	}
+	if w.Wait < 0 || w.Wait > MaxClaimWait {
+		c.add("/wait", "must be from 0s to %s, not %s", duration.Text(MaxClaimWait), duration.Text(w.Wait))
+	}
+	if err := c.err(); err != nil {
+		return store.Claim{}, err
+	}
+	got, err := s.store.Claim(ctx, store.Want{
+		Worker: w.Worker, ClaimID: w.ClaimID, Queues: queues, Tasks: w.Tasks, Max: w.Max, MaxBytes: MaxAnswer, Wait: w.Wait,
+	})
+	s.totals.claimed.Add(int64(len(got.Jobs)))
+	return got, err
+}
+
+// queues checks the queues of a claim and returns each once with its lease.
+func (c *checker) queues(now *settings, names []string) []store.QueueLease {
+	if len(names) == 0 || len(names) > MaxQueues {
+		c.add("/queues", "must hold from 1 to %d queues, not %d", MaxQueues, len(names))
+		return nil
+	}
+	leases := make([]store.QueueLease, 0, len(names))
+	for i, name := range names {
+		q, bad := now.find(name)
+		if bad != "" {
+			c.add("/queues/"+strconv.Itoa(i), "%s", bad)
+			continue
+		}
+		if !slices.Contains(names[:i], name) {
+			leases = append(leases, store.QueueLease{Queue: name, Lease: q.Lease})
+		}
+	}
+	return leases
+}
+
+func (c *checker) tasks(tasks []lane.Task) {
+	if len(tasks) > MaxTasks {
+		c.add("/tasks", "holds %d tasks; at most %d are allowed", len(tasks), MaxTasks)
+		return
+	}
+	for i, t := range tasks {
+		if bad := badName(t.Name); bad != "" {
+			c.add("/tasks/"+strconv.Itoa(i), "the name %s", bad)
+		}
+		if t.Version == "" {
+			continue
+		}
+		if bad := badName(t.Version); bad != "" {
+			c.add("/tasks/"+strconv.Itoa(i), "the version %s", bad)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package jobserver
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/duration"
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// New is a job that a producer asks for. Nil and zero fields were not said.
+type New struct {
+	Queue, Task, Version, Endpoint string
+	Priority                       int
+	Payload                        []byte // a JSON value that was checked
+	Tags                           []string
+	// Trace is a W3C traceparent. One that is none is left out, as that
+	// standard wants it.
+	Trace   string
+	Retry   job.Overlay
+	Timeout *time.Duration
+	RunAt   *time.Time
+	Delay   *time.Duration
+	Key     string // the idempotency key; "" for none
+}
+
+// Created is a job that Create made or found.
+type Created struct {
+	store.Created
+	// Job is the job as it was stored; nil for one that was found.
+	Job *job.Job
+}
+
+// defaultVersion is the version of a job that says none.
+const defaultVersion = "1"
+
+// keySpace keeps the keys of producers and those of the relay apart in the
+// store, which has one space of keys.
+type keySpace string
+
+const (
+	apiKeys   keySpace = "a:"
+	relayKeys keySpace = "r:"
+)
+
+func (s keySpace) key(key string) string {
+	if key == "" {
+		return ""
+	}
+	return string(s) + key
+}
+
+// said returns a key as its sender said it.
+func (s keySpace) said(err error) error {
+	conflict, ok := errors.AsType[*store.ConflictError](err)
+	if !ok {
+		return err
+	}
+	told := *conflict
+	told.Key = strings.TrimPrefix(told.Key, string(s))
+	return &told
+}
+
+// Create stores all of the jobs, 1 to MaxBatch, or none. A job whose key is
+// there already, with the same request, is found and not made again.
+//
+// Errors: *InvalidError tells everything that is wrong; *store.ConflictError is
+// a key that was used for another request; the rest are the store's.
+func (s *Server) Create(ctx context.Context, jobs []New) ([]Created, error) {
+	if len(jobs) == 0 || len(jobs) > MaxBatch {
+		return nil, invalid("/jobs", "must hold from 1 to %d jobs, not %d", MaxBatch, len(jobs))
+	}
+	now := s.settings.Load()
+	c := creator{settings: now, clock: s.store.Now}
+	asked := make([]store.NewJob, len(jobs))
+	for i := range jobs {
+		c.job = i
+		asked[i] = c.check(&jobs[i])
+	}
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	stored, err := s.store.Create(ctx, asked)
+	if err != nil {
+		return nil, apiKeys.said(err)
+	}
+	made := make([]Created, len(stored))
+	whole := make([]job.Job, len(stored)) // one allocation for all
+	found := 0
+	for i, st := range stored {
+		made[i].Created = st
+		if st.Found {
+			found++
+			continue
+		}
+		n := &asked[i]
+		whole[i] = job.Job{
+			ID: st.ID, Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,
+			Content: n.Content, Tags: n.Tags, Trace: n.Trace, Policy: n.Policy, Timeout: n.Timeout,
+			CreatedAt: st.CreatedAt, RunAt: st.RunAt, Status: job.Queued,
+		}
+		made[i].Job = &whole[i]
+	}
+	s.totals.created.Add(int64(len(made) - found))
+	s.totals.found.Add(int64(found))
+	return made, nil
+}
+
+// creator checks the jobs of one call.
+type creator struct {
+	checker
+	settings *settings
+	clock    func() time.Time
+}
+
+// check returns the job to store. It is good for nothing where a problem was
+// found.
+func (c *creator) check(n *New) store.NewJob {
+	made := store.NewJob{
+		Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,
+		Content: job.Content{Payload: n.Payload}, Tags: n.Tags, Trace: traceparent(n.Trace),
+	}
+	if made.Version == "" {
+		made.Version = defaultVersion
+	}
+	q, bad := c.settings.find(n.Queue)
+	if bad != "" {
+		c.add("/queue", "%s", bad)
+	}
+	c.name("/task", made.Task)
+	c.name("/version", made.Version)
+	if n.Endpoint != "" {
+		c.name("/endpoint", n.Endpoint)
+	}
+	if n.Priority < -MaxPriority || n.Priority > MaxPriority {
+		c.add("/priority", "must be from -%d to %d, not %d", MaxPriority, MaxPriority, n.Priority)
+	}
+	switch {
+	case len(n.Payload) == 0:
+		c.add("/payload", "is missing; a job that carries nothing says null")
+	case len(n.Payload) > MaxPayload:
+		c.add("/payload", "has %d bytes; at most %d are allowed", len(n.Payload), MaxPayload)
+	}
+	c.tags(n.Tags)
+	c.retry(n.Retry)
+	if bad := badKey(n.Key); bad != "" {
+		c.add("/idempotency_key", "%s", bad)
+	}
+	c.due(n, &made)
+	if d := n.Timeout; d != nil {
+		if made.Timeout = *d; *d < MinTimeout || *d > MaxTimeout {
+			c.add("/timeout", "must be from %s to %s, not %s", duration.Text(MinTimeout), duration.Text(MaxTimeout), duration.Text(*d))
+		}
+	}
+	if q == nil || len(c.found.Problems) > 0 {
+		return made
+	}
+	if n.Timeout == nil {
+		made.Timeout = q.Timeout
+	}
+	if made.Policy = q.policy; n.Retry != (job.Overlay{}) {
+		made.Policy = c.settings.policy(q.Retry, n.Retry)
+	}
+	if n.Key != "" {
+		made.Key = apiKeys.key(n.Key)
+		hash, err := hashNew(n)
+		if err != nil {
+			c.add("/payload", "is no JSON: %v", err)
+		}
+		made.Hash = hash
+	}
+	return made
+}
+
+func (c *creator) name(pointer, name string) {
+	if bad := badName(name); bad != "" {
+		c.add(pointer, "%s", bad)
+	}
+}
+
+func (c *creator) tags(tags []string) {
+	if len(tags) > MaxTags {
+		c.add("/tags", "holds %d tags; at most %d are allowed", len(tags), MaxTags)
+		return
+	}
+	for i, tag := range tags {
+		c.name("/tags/"+strconv.Itoa(i), tag)
+		for _, before := range tags[:i] {
+			if tag == before {
+				c.add("/tags/"+strconv.Itoa(i), "is there twice")
+				break
+			}
+		}
+	}
+}
+
+func (c *creator) retry(o job.Overlay) {
+	for _, p := range o.Check() {
+		c.add("/retry/"+p.Field, "%s", p.Message)
+	}
+}
+
+// due checks when the job may run first. A time that is past is at once: the
+// store's clock decides that, not the producer's.
+func (c *creator) due(n *New, made *store.NewJob) {
+	switch {
+	case n.RunAt != nil && n.Delay != nil:
+		c.add("/delay", "can't be said beside run_at")
+	case n.Delay != nil:
+		if made.Delay = *n.Delay; *n.Delay < 0 || *n.Delay > MaxDelay {
+			c.add("/delay", "must be from 0s to %s, not %s", duration.Text(MaxDelay), duration.Text(*n.Delay))
+		}
+	case n.RunAt != nil:
+		if made.RunAt = *n.RunAt; n.RunAt.After(c.clock().Add(MaxDelay)) {
+			c.add("/run_at", "is more than %s ahead", duration.Text(MaxDelay))
+		}
+	}
+}
+
+// traceparent returns a W3C traceparent, or "" where it is none:
+// 00-<32 hex digits>-<16 hex digits>-<2 hex digits>.
+func traceparent(s string) string {
+	const length = 55
+	if len(s) != length {
+		return ""
+	}
+	for i := range length {
+		c := s[i]
+		if i == 2 || i == 35 || i == 52 {
+			if c != '-' {
+				return ""
+			}
+		} else if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	return s
+}

@@ -1,0 +1,90 @@
+package jobserver
+
+import (
+	"strings"
+	"time"
+)
+
+// RelayPrefix begins the names of the queues that the relay makes for its own
+// sources, relay:<source>, and of the workers that take from queues for it.
+// Producers and workers can't use such a name.
+const RelayPrefix = "relay:"
+
+// The bounds and defaults of a queue.
+const (
+	MinLease, DefaultLease, MaxLease       = time.Second, 30 * time.Second, time.Hour
+	MinTimeout, DefaultTimeout, MaxTimeout = time.Second, 5 * time.Minute, 24 * time.Hour
+)
+
+// How long finished jobs are kept. The least is what idempotency keys promise:
+// a key lives as long as its job.
+const (
+	MinRetention       = 24 * time.Hour
+	DefaultFinished    = 7 * 24 * time.Hour
+	DefaultDeadLetters = 30 * 24 * time.Hour
+	MaxRetention       = 3650 * 24 * time.Hour
+)
+
+// Limits of requests, each with its own error.
+const (
+	MaxPayload   = 1 << 20 // bytes of a payload, and of a result
+	MaxBatch     = 1000    // jobs of a batch, jobs of a claim, reports of a request
+	MaxName      = 128     // characters of a name, [A-Za-z0-9._:-]
+	MaxTags      = 16
+	MaxKey       = 256 // bytes of an idempotency key, and of a claim id
+	MaxPriority  = 100 // and −100
+	MaxClaimWait = time.Minute
+	MaxAnswer    = 8 << 20 // bytes of the jobs of one claim
+	MinWorker    = 8       // characters of a worker's id
+	MaxDelay     = 366 * 24 * time.Hour
+	MaxQueues    = 100  // queues of a claim: more is a mistake, and each costs a look
+	MaxTasks     = 1000 // tasks of a claim
+	// MaxLines is how many log lines one report carries. At the 64 KiB that an
+	// attempt keeps that is 65 bytes a line.
+	MaxLines = 1000
+	// MaxProblems is how many problems one answer tells: who has a hundred makes
+	// the same mistake over and over.
+	MaxProblems = 100
+)
+
+// badName returns what is wrong with a name, "" for nothing.
+func badName(name string) string {
+	switch {
+	case name == "":
+		return "is missing"
+	case len(name) > MaxName:
+		return "is longer than 128 characters"
+	}
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != ':' && c != '-' {
+			return "may hold A-Z, a-z, 0-9 and . _ : - only"
+		}
+	}
+	return ""
+}
+
+// badKey returns what is wrong with an idempotency key or a claim id, "" for
+// nothing.
+func badKey(key string) string {
+	switch {
+	case len(key) > MaxKey:
+		return "is longer than 256 bytes"
+	case !plain(key):
+		return "must be UTF-8 without control characters"
+	}
+	return ""
+}
+
+// badWorker returns what is wrong with a worker's id, "" for nothing.
+func badWorker(worker string) string {
+	switch bad := badName(worker); {
+	case bad != "":
+		return bad
+	case len(worker) < MinWorker:
+		return "is shorter than 8 characters: it must name one worker for ever"
+	case strings.HasPrefix(worker, RelayPrefix):
+		return "can't begin with " + RelayPrefix + ": such workers are the relay's own"
+	}
+	return ""
+}
