@@ -253,6 +253,11 @@ func (l *loader) lookup(r reference) (string, error) {
 	return "", fmt.Errorf("unknown reference {{%s.%s}}", r.space, r.name)
 }
 
+// missingSecret says that a secret is in no place that is looked at.
+type missingSecret struct{ text string }
+
+func (e missingSecret) Error() string { return e.text }
+
 // secret looks a secret up in the environment, then in the folder.
 func (l *loader) secret(name string) (string, error) {
 	if l.secretsEnv {
@@ -262,9 +267,9 @@ func (l *loader) secret(name string) (string, error) {
 	}
 	if l.secretDir == "" {
 		if l.secretsEnv {
-			return "", fmt.Errorf("the secret %s is not in the environment, and no secrets.dir is set", name)
+			return "", missingSecret{fmt.Sprintf("the secret %s is not in the environment, and no secrets.dir is set", name)}
 		}
-		return "", fmt.Errorf("the secret %s has nowhere to come from: set secrets.env or secrets.dir", name)
+		return "", missingSecret{fmt.Sprintf("the secret %s has nowhere to come from: set secrets.env or secrets.dir", name)}
 	}
 	path := filepath.Join(l.secretDir, name)
 	read, err := setting.ReadFile(path, maxSecretBytes)
@@ -274,7 +279,7 @@ func (l *loader) secret(name string) (string, error) {
 		if l.secretsEnv {
 			where = "neither in the environment nor "
 		}
-		return "", fmt.Errorf("the secret %s is %sin %s", name, where, l.secretDir)
+		return "", missingSecret{fmt.Sprintf("the secret %s is %sin %s", name, where, l.secretDir)}
 	case err != nil:
 		var pe *fs.PathError
 		if errors.As(err, &pe) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -28,8 +29,19 @@ type Jobs struct {
 	// Retry is the project's level of every job's policy.
 	Retry  job.Overlay
 	Queues map[string]Queue
-	At     Place
+	// AdminKey is a key with scope admin that is good from the start: the
+	// secret PAWL_ADMIN_KEY. Empty for none.
+	AdminKey setting.Secret
+	At       Place
 }
+
+// AdminKeyName is the secret that is Jobs.AdminKey. It is looked for where
+// {{secrets.NAME}} looks.
+const AdminKeyName = "PAWL_ADMIN_KEY"
+
+// minAdminKey is the shortest admin key, in bytes: what `openssl rand -hex 16`
+// prints. It opens everything, and is good for ever.
+const minAdminKey = 32
 
 // Shares reports whether the API is served by the admin listener.
 func (j *Jobs) Shares(h HTTP) bool { return j.Listen == h.Listen }
@@ -81,6 +93,10 @@ const (
 func RelayQueue(source string) string { return relayPrefix + source }
 
 const relayPrefix = "relay:"
+
+// RelayAttempts is how many attempts a job of such a queue has, whatever the
+// configuration says of other queues.
+const RelayAttempts = job.MaxAttempts
 
 // The words of jobs.store.
 const (
@@ -167,6 +183,7 @@ func (l *loader) buildJobs(state string) *Jobs {
 	if w.NetworkFS {
 		j.NetworkFilesystem = NetworkFilesystemAllowed
 	}
+	j.AdminKey = l.adminKey
 	if l.jobsShare() {
 		j.Listen, j.TLS = l.written.HTTP.Listen, l.written.HTTP.TLS
 	}
@@ -181,6 +198,29 @@ func (l *loader) buildJobs(state string) *Jobs {
 		j.Queues[name] = built
 	}
 	return j
+}
+
+// findAdminKey looks for the secret that is an admin key. It may be missing.
+func (l *loader) findAdminKey() {
+	o, said := l.said["jobs"]
+	if !said {
+		return
+	}
+	value, err := l.secret(AdminKeyName)
+	if _, missing := errors.AsType[missingSecret](err); missing {
+		return
+	}
+	switch {
+	case err != nil:
+		l.errorf(o.file, o.node, "%v", err)
+		return
+	}
+	l.secrets.add(value)
+	if len(value) < minAdminKey {
+		l.errorf(o.file, o.node, "the secret %s is shorter than %d bytes; make one with `openssl rand -hex 32`", AdminKeyName, minAdminKey)
+		return
+	}
+	l.adminKey = setting.NewSecret(value)
 }
 
 // checkJobs looks at the job server's part.

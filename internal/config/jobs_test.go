@@ -87,10 +87,53 @@ routes: [ { name: r, from: [web, other], to: [out] } ]
 destinations: [ { name: out, type: stdout } ]
 dead_letter: { type: store }
 `)
-	if len(report.Problems) > 0 {
+	if len(report.Problems) != 1 || report.Problems[0].Severity != Info {
 		t.Fatal(report.Problems)
 	}
 	if c.Sources[0].Ack != AckStored || c.Sources[1].Ack != AckDelivered || c.DeadLetter.Type != DeadLetterStore {
 		t.Errorf("%s, %s, %s", c.Sources[0].Ack, c.Sources[1].Ack, c.DeadLetter.Type)
+	}
+}
+
+// Would catch: an admin key that is looked for elsewhere than the secrets are,
+// that is printed, or that somebody can guess.
+func TestAdminKey(t *testing.T) {
+	dir := t.TempDir()
+	const fromFile, fromEnv = "key-from-a-file-of-32-characters-", "key-from-the-environment-of-32-ch"
+	write(t, filepath.Join(dir, "secrets", AdminKeyName), fromFile+"\n")
+	path := filepath.Join(dir, "pawl.yaml")
+	opts := testOptions()
+	env := map[string]string{}
+	opts.LookupEnv = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	load := func(text string) (*Config, *Report) {
+		write(t, path, text)
+		return Load([]string{path}, opts)
+	}
+	for text, want := range map[string]string{
+		"jobs:": "", "jobs:\nsecrets: { dir: secrets }": fromFile, "secrets: { dir: secrets }": "none",
+	} {
+		c, report := load(text)
+		if err := report.Err(); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		got := "none"
+		if c.Jobs != nil {
+			got = c.Jobs.AdminKey.Reveal()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	env[AdminKeyName] = fromEnv
+	c, _ := load("jobs:\nsecrets: { dir: secrets }")
+	if got := c.Jobs.AdminKey.Reveal(); got != fromEnv {
+		t.Errorf("beside the environment: %q", got)
+	}
+	if got := c.Secrets.Redact("x " + fromEnv); strings.Contains(got, fromEnv) {
+		t.Errorf("the admin key is printed: %q", got)
+	}
+	env[AdminKeyName] = "guessed"
+	if _, report := load("jobs:"); report.Err() == nil || !strings.Contains(report.Err().Error(), "shorter than 32 bytes") {
+		t.Errorf("a short key: %v", report.Err())
 	}
 }

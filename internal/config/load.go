@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/setting"
 	"github.com/pawlhq/pawl/internal/core/nearest"
 )
 
@@ -80,6 +81,8 @@ type loader struct {
 	routes       []routeEntry
 	destinations []destinationEntry
 
+	adminKey setting.Secret
+
 	sourceNames, destinationNames names
 }
 
@@ -94,6 +97,7 @@ func (l *loader) load(paths []string) *Config {
 	for _, f := range l.files {
 		l.decodeFile(f)
 	}
+	l.findAdminKey()
 	c := l.build()
 	l.check(c)
 	c.Secrets = l.secrets

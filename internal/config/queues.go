@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/pawlhq/pawl/internal/core/job"
 )
 
@@ -204,18 +206,10 @@ func (w *loopWalk) report(d *destinationEntry, s *sourceEntry, last way, loop []
 func (l *loader) tellTries(ways map[string][]way) {
 	for i := range l.sources {
 		s := &l.sources[i]
-		if s.settings == nil || s.Type != queueType {
+		at, queue, attempts := l.fedBy(s)
+		if attempts == 0 {
 			continue
 		}
-		queue, _ := textField(s.settings, "queue")
-		q, known := l.written.Jobs.Queues[queue]
-		if !known {
-			continue
-		}
-		policy := job.Resolve(
-			job.Said{Level: job.LevelQueue, Overlay: q.Retry.overlay()},
-			job.Said{Level: job.LevelProject, Overlay: l.written.Jobs.Retry.overlay()},
-		)
 		var most *destinationEntry
 		tries, hops := 0, 0
 		for _, w := range ways[s.Name] {
@@ -230,9 +224,30 @@ func (l *loader) tellTries(ways map[string][]way) {
 		if hops > 1 {
 			where = fmt.Sprintf("at %q and its fallbacks", most.Name)
 		}
-		l.infof(s.file, find(s.node, "queue"), "a message of the queue %q is tried up to %d times: %d attempts of the job, each with up to %d tries %s",
-			queue, policy.MaxAttempts*tries, policy.MaxAttempts, tries, where)
+		l.infof(s.file, at, "a message of the queue %q is tried up to %d times: %d attempts of the job, each with up to %d tries %s",
+			queue, attempts*tries, attempts, tries, where)
 	}
+}
+
+// fedBy returns the queue that a source takes from, where it says so, and how
+// many attempts a job of it has; 0 for a source that takes from none.
+func (l *loader) fedBy(s *sourceEntry) (at *yaml.Node, queue string, attempts int) {
+	if s.settings == nil {
+		return nil, "", 0
+	}
+	if s.Ack == AckStored {
+		return find(s.node, "ack"), RelayQueue(s.Name), RelayAttempts
+	}
+	queue, _ = textField(s.settings, "queue")
+	q, known := l.written.Jobs.Queues[queue]
+	if s.Type != queueType || !known {
+		return nil, "", 0
+	}
+	policy := job.Resolve(
+		job.Said{Level: job.LevelQueue, Overlay: q.Retry.overlay()},
+		job.Said{Level: job.LevelProject, Overlay: l.written.Jobs.Retry.overlay()},
+	)
+	return find(s.node, "queue"), queue, policy.MaxAttempts
 }
 
 // tries returns how many tries one delivery to a destination has, and over how
