@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // Would catch: a queue's setting that gets lost on its way, a level that says
@@ -43,7 +44,7 @@ jobs:
 		},
 		At: Place{File: path, Line: 3, Column: 3},
 	}
-	if d := cmp.Diff(want, c.Jobs); d != "" {
+	if d := cmp.Diff(want, c.Jobs, cmp.Comparer(func(a, b setting.Secret) bool { return a == b })); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 	if c.Jobs.Shares(c.HTTP) || !c.Jobs.Local() {

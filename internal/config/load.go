@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pawlhq/pawl/internal/connector"
-	"github.com/pawlhq/pawl/internal/setting"
 	"github.com/pawlhq/pawl/internal/core/nearest"
+	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // DefaultFile is read where no file is named.

@@ -235,7 +235,7 @@ func (l *loader) fedBy(s *sourceEntry) (at *yaml.Node, queue string, attempts in
 	if s.settings == nil {
 		return nil, "", 0
 	}
-	if s.Ack == AckStored {
+	if s.Ack == AckStored && !s.kind.Pauses {
 		return find(s.node, "ack"), RelayQueue(s.Name), RelayAttempts
 	}
 	queue, _ = textField(s.settings, "queue")
