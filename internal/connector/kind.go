@@ -112,6 +112,9 @@ type Env struct {
 	Listeners Listeners
 	// Queues is the job store; nil where the configuration has no jobs.
 	Queues Queues
+	// MaxInFlight is how many messages of a source may be open at once, for
+	// those that fetch; 0 leaves it to the kind.
+	MaxInFlight int
 	// Events takes what happened; nil drops it.
 	Events event.Sink
 	// Log is never nil outside tests; use Logger.

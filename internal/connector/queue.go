@@ -32,7 +32,16 @@ var (
 	ErrLeaseLost   = errors.New("the lease is not current any more")
 	// ErrNoQueue: the configuration has no such queue.
 	ErrNoQueue = errors.New("there is no such queue")
+	// ErrTooLarge: the message is larger than a job may be.
+	ErrTooLarge = errors.New("the message is larger than a job may be")
 )
+
+// MaxWait is the longest wait of a delivery that a queue feeds: where the next
+// one would be longer, its message goes back to the queue. Long enough that the
+// first retries cost no write to the store, short enough that an endpoint that
+// is away fills the store and not the memory, and that a stop has few to hand
+// back.
+const MaxWait = 10 * time.Second
 
 // Put is a message on its way into a queue.
 type Put struct {

@@ -49,6 +49,11 @@ type Delivery struct {
 	// nobody waits for the answer any more (a 504 went out, say), so it must
 	// become a dead letter instead. nil means somebody always waits.
 	Nackable func() bool
+	// MaxWait is the longest wait that a delivery is to make in pawl's memory; 0
+	// is any. A source that can keep the message itself sets it: where the next
+	// wait would be longer, the message may be settled as SettledDeferred, and
+	// the source hands it over again after Settlement.RetryAfter.
+	MaxWait time.Duration
 }
 
 // Settlement is how a message ended.
@@ -57,9 +62,13 @@ type Settlement struct {
 	// ID is the id of the message that was settled.
 	ID string
 	// RetryAfter is when a refused or nacked message may be worth sending
-	// again; zero where nothing is known.
+	// again; zero where nothing is known. For a deferred one it is how long its
+	// next attempt is to wait.
 	RetryAfter time.Duration
-	// Err says why, for refused, nacked and conflict.
+	// Attempts is how many tries were made, for deferred: 0 says that the
+	// message only waited, at an open breaker or in a hold.
+	Attempts int
+	// Err says why, for refused, nacked, conflict and deferred.
 	Err error
 }
 
@@ -67,7 +76,7 @@ type Settlement struct {
 // sender that it need not send it again.
 func (s Settlement) Acked() bool {
 	switch s.Status {
-	case event.SettledDelivered, event.SettledDeadLettered, event.SettledFiltered, event.SettledUnrouted:
+	case event.SettledDelivered, event.SettledDeadLettered, event.SettledFiltered, event.SettledUnrouted, event.SettledStored:
 		return true
 	default:
 		return false

@@ -42,6 +42,8 @@ func (s *story) happened(e event.Event) {
 		s.tell(e.MessageID, "%s: delivered for %s at %s (%s)", e.MessageID, e.Destination, e.Endpoint, e.Route)
 	case event.DeliveryFailed:
 		s.tell(e.MessageID, "%s: not delivered for %s (%s)", e.MessageID, e.Destination, e.Route)
+	case event.Deferred:
+		s.tell(e.MessageID, "%s: put off for %v at %s (%s): %s", e.MessageID, e.Waited, e.Destination, e.Route, e.Error)
 	case event.BestEffortDropped:
 		s.tell(e.MessageID, "%s: best effort to %s given up: %s", e.MessageID, e.Destination, e.Error)
 	case event.BreakerMoved:
@@ -54,7 +56,7 @@ func (s *story) happened(e event.Event) {
 		s.tell(e.MessageID, "%s: no dead letter for %s: %s", e.MessageID, e.Destination, e.Error)
 	case event.Settled:
 		s.tell(e.MessageID, "%s: settled %s after %v %s", e.MessageID, e.Settlement, e.Took, e.Error)
-	case event.SourceUp, event.SourceDown, event.ConnectionRetried, event.LeverPulled, event.Reloaded, event.RouterFellBack:
+	case event.SourceUp, event.SourceDown, event.LeaseLost, event.ConnectionRetried, event.LeverPulled, event.Reloaded, event.RouterFellBack:
 	}
 }
 

@@ -16,7 +16,7 @@ func levelOf(e event.Event) (slog.Level, bool) {
 		return slog.LevelError, true
 	case event.DeliveryFailed:
 		return slog.LevelWarn, e.Required // the line of best effort is BestEffortDropped's
-	case event.BestEffortDropped, event.SourceDown:
+	case event.BestEffortDropped, event.SourceDown, event.LeaseLost:
 		return slog.LevelWarn, true
 	case event.Lettered:
 		if e.Reason == message.ReasonDelivery {
@@ -35,7 +35,7 @@ func levelOf(e event.Event) (slog.Level, bool) {
 		return slog.LevelInfo, true
 	case event.SourceUp, event.HoldSet, event.LeverPulled:
 		return slog.LevelInfo, true
-	case event.Hopped, event.RouterFellBack, event.ConnectionRetried:
+	case event.Hopped, event.Deferred, event.RouterFellBack, event.ConnectionRetried:
 		return slog.LevelDebug, true
 	case event.AttemptEnded:
 		return slog.LevelDebug, e.Outcome != message.OutcomeOK
@@ -50,6 +50,8 @@ var texts = map[event.Kind]string{
 	event.AttemptEnded:      "attempt failed",
 	event.Hopped:            "destination left",
 	event.DeliveryFailed:    "delivery failed",
+	event.Deferred:          "delivery deferred",
+	event.LeaseLost:         "lease lost while delivering",
 	event.BestEffortDropped: "best-effort delivery dropped",
 	event.BreakerMoved:      "breaker moved",
 	event.HoldSet:           "endpoint held",
@@ -110,6 +112,8 @@ func (l *EventLog) write(e event.Event) {
 		r.AddAttrs(slog.String("status", string(e.Settlement)), slog.Int("tries", e.Number), millis("ms", e.Took))
 	case event.DeliveryFailed:
 		r.AddAttrs(slog.Int("tries", e.Number), millis("ms", e.Took))
+	case event.Deferred:
+		r.AddAttrs(slog.Int("tries", e.Number), slog.Duration("for", e.Waited))
 	case event.AttemptEnded:
 		r.AddAttrs(slog.String("outcome", string(e.Outcome)), slog.Int("attempt", e.Number), millis("ms", e.Took))
 	case event.BreakerMoved:

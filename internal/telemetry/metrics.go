@@ -27,6 +27,7 @@ type metrics struct {
 	dlq            *prometheus.CounterVec
 	messages       *prometheus.CounterVec
 	sourceUp       *prometheus.GaugeVec
+	leasesLost     *prometheus.CounterVec
 	reloadOK       prometheus.Gauge
 	unlabelled     prometheus.Counter
 
@@ -58,6 +59,8 @@ func newMetrics() *metrics {
 			Name: "pawl_source_up",
 			Help: "1 while a source can take messages, 0 while it is down.",
 		}, []string{"source"}),
+		leasesLost: counters("pawl_source_leases_lost_total",
+			"Leases of a queue that ended while their messages were being delivered, so that these may be delivered twice.", "source"),
 		reloadOK: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pawl_configuration_last_reload_successful",
 			Help: "1 if the last configuration was taken, 0 if it was refused.",
@@ -78,7 +81,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 
 func (m *metrics) register(r *prometheus.Registry) {
 	r.MustRegister(m.attempts, m.seconds, m.dropped, m.fallbacks, m.resends, m.routerFallback,
-		m.dlq, m.messages, m.sourceUp, m.reloadOK, m.unlabelled)
+		m.dlq, m.messages, m.sourceUp, m.leasesLost, m.reloadOK, m.unlabelled)
 }
 
 func (m *metrics) reloaded(e event.Event) {

@@ -114,6 +114,8 @@ func (t *Telemetry) Observe(e event.Event) {
 		known = names.sourceUp(e.Source, 1)
 	case event.SourceDown:
 		known = names.sourceUp(e.Source, 0)
+	case event.LeaseLost:
+		known = names.leaseLost(e)
 	case event.RouterFellBack:
 		known = names.routerFellBack(e)
 	case event.Lettered:
@@ -122,7 +124,7 @@ func (t *Telemetry) Observe(e event.Event) {
 		known = m.letters.failed(e.Reason)
 	case event.Reloaded:
 		m.reloaded(e)
-	case event.Delivered, event.DeliveryFailed, event.BreakerMoved, event.HoldSet, event.LeverPulled:
+	case event.Delivered, event.DeliveryFailed, event.Deferred, event.BreakerMoved, event.HoldSet, event.LeverPulled:
 		// Told by the attempts, or asked of the engines at the scrape.
 	}
 	if !known {

@@ -47,6 +47,7 @@ var (
 	settlements = [...]event.Settlement{
 		event.SettledDelivered, event.SettledDeadLettered, event.SettledFiltered, event.SettledUnrouted,
 		event.SettledNacked, event.SettledRefused, event.SettledJoined, event.SettledConflict, event.SettledInvalid,
+		event.SettledStored, event.SettledDeferred,
 	}
 	outcomes = [...]message.Outcome{
 		message.OutcomeOK, message.OutcomeRetry, message.OutcomePermanent, message.OutcomeCancelled,
@@ -73,6 +74,7 @@ type table struct {
 type sourceSeries struct {
 	messages [len(settlements)]prometheus.Counter
 	up       prometheus.Gauge
+	lost     prometheus.Counter
 }
 
 type endpointSeries struct {
@@ -111,6 +113,7 @@ func newSourceSeries(m *metrics, name string) *sourceSeries {
 		s.messages[i] = m.messages.WithLabelValues(name, string(o))
 	}
 	s.up = m.sourceUp.WithLabelValues(name)
+	s.lost = m.leasesLost.WithLabelValues(name)
 	return s
 }
 
@@ -137,6 +140,7 @@ func (t *table) deleteGone(m *metrics, prev *table) {
 		if _, stays := t.sources[name]; !stays {
 			m.messages.DeletePartialMatch(prometheus.Labels{"source": name})
 			m.sourceUp.DeleteLabelValues(name)
+			m.leasesLost.DeleteLabelValues(name)
 		}
 	}
 	for n := range prev.endpoints {
@@ -229,6 +233,15 @@ func (t *table) sourceUp(name string, up float64) bool {
 		return false
 	}
 	s.up.Set(up)
+	return true
+}
+
+func (t *table) leaseLost(e event.Event) bool {
+	s := t.sources[e.Source]
+	if s == nil {
+		return false
+	}
+	s.lost.Inc()
 	return true
 }
 

@@ -130,7 +130,7 @@ func (t *Tracer) StartMessage(ctx context.Context, m *message.Message) (context.
 		case event.SettledNacked, event.SettledDeadLettered:
 			span.SetStatus(codes.Error, t.text(errorText(end.Err, string(end.Status))))
 		case event.SettledDelivered, event.SettledFiltered, event.SettledUnrouted, event.SettledRefused,
-			event.SettledJoined, event.SettledConflict, event.SettledInvalid:
+			event.SettledJoined, event.SettledConflict, event.SettledInvalid, event.SettledStored, event.SettledDeferred:
 			// The relay did what it should; the attribute tells the rest.
 		}
 		span.End()

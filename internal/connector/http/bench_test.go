@@ -30,7 +30,7 @@ func (acked) Handle(_ context.Context, d connector.Delivery) connector.Settlemen
 func BenchmarkSource(b *testing.B) {
 	s := &Source{
 		methods: []string{"POST"}, verifier: noAuth{}, ids: newIDRule(&SourceSettings{}), ackTimeout: 1 << 40,
-		maxBody: 1 << 20, bodies: newBudget(readBudget), answer: newReply(nil), emit: event.Discard,
+		maxBody: 1 << 20, bodies: newBudget(readBudget), answer: newReply(nil, nethttp.StatusOK), emit: event.Discard,
 		begun: make(chan struct{}), closed: make(chan struct{}), handler: acked{},
 	}
 	close(s.begun)

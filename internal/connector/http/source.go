@@ -51,6 +51,7 @@ type Source struct {
 	maxBody    int
 	bodies     *budget // for those that are arriving
 	answer     reply
+	stored     reply // of a message that is durable and not delivered yet
 	log        *slog.Logger
 	emit       func(event.Event)
 
@@ -84,7 +85,8 @@ func OpenSource(settings *SourceSettings, env connector.Env) (*Source, error) {
 		ackTimeout: settings.AckTimeout.D(),
 		maxBody:    int(settings.MaxBody),
 		bodies:     newBudget(readBudget),
-		answer:     newReply(settings.Answer),
+		answer:     newReply(settings.Answer, nethttp.StatusOK),
+		stored:     newReply(settings.Answer, nethttp.StatusAccepted),
 		log:        env.Logger(),
 		emit:       env.Emit,
 		closed:     make(chan struct{}),

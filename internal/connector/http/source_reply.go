@@ -163,12 +163,15 @@ func (s *Source) write(w nethttp.ResponseWriter, outcome connector.Settlement, i
 	case event.SettledDelivered, event.SettledDeadLettered, event.SettledFiltered, event.SettledUnrouted:
 		s.answer.write(w, outcome.Status, id)
 		return
+	case event.SettledStored:
+		s.stored.write(w, outcome.Status, id)
+		return
 	case event.SettledConflict:
 		problem.Document{Type: problem.Conflict, Detail: "this key was used with another body", ID: id}.Write(w)
 		return
 	case event.SettledRefused:
 		s.comeBack(w, outcome, id, "there is no room for the message; send it again")
-	case event.SettledNacked, event.SettledJoined, event.SettledInvalid:
+	case event.SettledNacked, event.SettledJoined, event.SettledInvalid, event.SettledDeferred:
 		s.comeBack(w, outcome, id, "the message could be neither delivered nor kept; send it again")
 	default:
 		s.log.Error("a message ended in a way that this source does not know", "id", id, "status", string(outcome.Status))
@@ -190,8 +193,10 @@ type reply struct {
 	header nethttp.Header
 }
 
-func newReply(a *Answer) reply {
-	p := reply{status: nethttp.StatusOK, header: nethttp.Header{"Content-Type": {"application/json"}}}
+// newReply makes the reply of the settings; status is that of a reply whose own
+// they do not set.
+func newReply(a *Answer, status int) reply {
+	p := reply{status: status, header: nethttp.Header{"Content-Type": {"application/json"}}}
 	if a == nil {
 		return p
 	}

@@ -28,6 +28,14 @@ const (
 	// DeliveryFailed: the whole chain failed: Route, Destination, MessageID,
 	// Number, Hop, Tags, Error, Took; Required unless it was best effort.
 	DeliveryFailed
+	// Deferred: a delivery went back to the queue that its message came from, to
+	// wait there: Route, Destination, MessageID, Number (attempts of this pass),
+	// Waited (how long it is to wait), Took, Tags, Error.
+	Deferred
+	// LeaseLost: a queue gave a message to somebody else while its delivery was
+	// under way, so that it may be delivered twice: Source, MessageID, Detail
+	// (the job).
+	LeaseLost
 	// BestEffortDropped: a best-effort delivery given up (failed, or its lane
 	// was full): Route, Destination, MessageID, Error.
 	BestEffortDropped
@@ -69,6 +77,8 @@ const (
 	SettledDeadLettered Settlement = "dead_lettered"
 	SettledFiltered     Settlement = "filtered"
 	SettledUnrouted     Settlement = "unrouted"
+	SettledStored       Settlement = "stored"   // durable in a queue, which the relay works on
+	SettledDeferred     Settlement = "deferred" // back in its queue, to wait there for its next attempt
 	SettledNacked       Settlement = "nacked"   // nothing could take it, not even the dead letters
 	SettledRefused      Settlement = "refused"  // no place; never begun
 	SettledJoined       Settlement = "joined"   // answered with the outcome of an earlier one

@@ -19,11 +19,11 @@ import (
 
 func TestRank(t *testing.T) {
 	for rank, tags := range map[failure.Rank]failure.Tags{
-		failure.RankClass: {"3xx", "4xx", "5xx", "grpc", "kafka", "mqtt", "ws", "smtp", "amqp", "redis", "nats", "file"},
+		failure.RankClass: {"3xx", "4xx", "5xx", "grpc", "kafka", "mqtt", "ws", "smtp", "amqp", "redis", "nats", "file", "queue"},
 		failure.RankKind: {"connect", "dns", "tls", "timeout", "broken", "refused", "transform",
 			"expired", "cancelled"},
 		failure.RankExact: {"100", "301", "404", "408", "429", "503", "599", "grpc:UNAVAILABLE", "file:ENOSPC",
-			"ws:close_1011", "kafka:NOT_LEADER_FOR_PARTITION", "mqtt:0x88", "smtp:421", "redis:LOADING"},
+			"ws:close_1011", "kafka:NOT_LEADER_FOR_PARTITION", "mqtt:0x88", "smtp:421", "redis:LOADING", "queue:full"},
 	} {
 		for _, tag := range tags {
 			if got := tag.Rank(); got != rank {
@@ -38,8 +38,8 @@ func TestRank(t *testing.T) {
 
 func TestKnownTagsAreValidWords(t *testing.T) {
 	known := failure.Known()
-	if len(known) != 21 {
-		t.Errorf("%d known tags, want 12 words and 9 protocols", len(known))
+	if len(known) != 22 {
+		t.Errorf("%d known tags, want 12 words and 10 protocols", len(known))
 	}
 	for _, tag := range known {
 		if !tag.Valid() || tag.Rank() == failure.RankExact {

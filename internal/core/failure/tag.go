@@ -70,7 +70,7 @@ func (t Tag) Protocol() string {
 }
 
 // protocols are the prefixes that exact tags may carry.
-var protocols = []string{"amqp", "file", "grpc", "kafka", "mqtt", "nats", "redis", "smtp", "ws"}
+var protocols = []string{"amqp", "file", "grpc", "kafka", "mqtt", "nats", "queue", "redis", "smtp", "ws"}
 
 var words = []Tag{
 	Connect, DNS, TLS, Timeout, Broken, Refused, Transform, Expired, Cancelled,

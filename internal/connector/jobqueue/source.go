@@ -1,0 +1,361 @@
+package jobqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// The bounds of a source.
+const (
+	// maxBatch is how many jobs one Take fetches: a commit of the store is worth
+	// its fsync from a few dozen on.
+	maxBatch = 64
+	// maxInHand is how many jobs a source holds at once where its Env says
+	// nothing: four times what a destination has workers by default, so that
+	// none waits for the next Take.
+	maxInHand = 256
+	// maxBytes is how many bytes of bodies it holds before it takes no more; one
+	// batch may come on top.
+	maxBytes = 32 << 20
+)
+
+// Waits of a source whose queue does not answer, each twice the one before.
+const (
+	firstPause = 100 * time.Millisecond
+	// lastPause is soon enough after the store is back.
+	lastPause = 5 * time.Second
+)
+
+// Rests of a job whose message could be neither delivered nor kept, each twice
+// the one before: pawl's own trouble, which is not charged to the job.
+const (
+	firstRest = time.Second
+	// lastRest is soon enough after a full disk was cleared.
+	lastRest = 30 * time.Second
+)
+
+// SourceKind declares the source of type queue.
+func SourceKind() connector.SourceKind {
+	return connector.SourceKind{
+		Type:   kindName,
+		Doc:    "Takes the jobs of a durable queue; each is a message, done once it is settled.",
+		New:    func() connector.Settings { return &SourceSettings{} },
+		Pauses: true,
+		Open: func(s connector.Settings, env connector.Env) (connector.Source, error) {
+			settings, ok := s.(*SourceSettings)
+			if !ok {
+				return nil, fmt.Errorf("queue source: settings of type %T", s)
+			}
+			return OpenSource(settings.Queue, settings.tasks(), env)
+		},
+	}
+}
+
+// Source takes messages from a queue.
+type Source struct {
+	name, queue string
+	tasks       []lane.Task
+	most        int // jobs in hand
+	queues      connector.Queues
+	log         *slog.Logger
+	emit        func(event.Event)
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
+
+	mu    sync.Mutex
+	hands map[string]*hand // by job
+	bytes int64            // of their bodies
+	freed chan struct{}    // has a value after a hand went
+	taken chan struct{}    // has a value after hands came
+}
+
+// hand is a job in hand. Its fields but message, job and attempt are guarded by
+// the source's mutex.
+type hand struct {
+	message *message.Message
+	job     string
+	attempt int
+
+	lease    string
+	leaseFor time.Duration
+	since    time.Time // when the lease was last lengthened
+	lost     bool      // the lease is
+}
+
+// OpenSource returns a source of the queue, whatever its name; tasks empty is
+// all of them. Env.Queues must be there.
+func OpenSource(queue string, tasks []lane.Task, env connector.Env) (*Source, error) {
+	if env.Queues == nil {
+		return nil, errNoJobs
+	}
+	s := &Source{
+		name: env.Name, queue: queue, tasks: tasks, most: maxInHand, queues: env.Queues,
+		log: env.Logger(), emit: env.Emit, hands: map[string]*hand{},
+		freed: make(chan struct{}, 1), taken: make(chan struct{}, 1),
+	}
+	if env.MaxInFlight > 0 {
+		s.most = min(s.most, env.MaxInFlight)
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Run implements connector.Source. When ctx ends it hands back at once what it
+// has not begun, and what its handler gives up.
+func (s *Source) Run(ctx context.Context, h connector.Handler) error {
+	var hands, keeper sync.WaitGroup
+	over := make(chan struct{})
+	keeper.Go(func() { s.keep(over) })
+	defer keeper.Wait()
+	defer close(over)
+	defer hands.Wait()
+	for trouble := (trouble{}); ; {
+		n, ok := s.room(ctx)
+		if !ok {
+			return nil
+		}
+		got, err := s.queues.Take(ctx, connector.Take{
+			Queue: s.queue, Tasks: s.tasks, Worker: ownPrefix + s.name, Max: n,
+		})
+		switch {
+		case ctx.Err() != nil:
+			s.handBack(got)
+			return nil
+		case err != nil:
+			s.down(&trouble, err)
+			if !sleep(ctx, trouble.next()) {
+				return nil
+			}
+			continue
+		}
+		s.up(&trouble)
+		for _, t := range got {
+			if it := s.begin(t); it != nil {
+				hands.Go(func() { s.work(ctx, h, it) })
+			}
+		}
+		signal(s.taken)
+	}
+}
+
+// trouble is a queue that does not answer. The zero value is none.
+type trouble struct{ pause time.Duration }
+
+func (t *trouble) next() time.Duration {
+	t.pause = min(max(2*t.pause, firstPause), lastPause)
+	return t.pause
+}
+
+func (s *Source) down(t *trouble, err error) {
+	if t.pause == 0 {
+		s.emit(event.Event{Kind: event.SourceDown, At: time.Now(), Source: s.name, Error: err.Error()})
+	}
+}
+
+func (s *Source) up(t *trouble) {
+	if t.pause > 0 {
+		t.pause = 0
+		s.emit(event.Event{Kind: event.SourceUp, At: time.Now(), Source: s.name})
+	}
+}
+
+// room waits until some jobs may be taken and says how many; false: ctx ended.
+func (s *Source) room(ctx context.Context) (int, bool) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		n := min(s.most-len(s.hands), maxBatch)
+		if s.bytes >= maxBytes {
+			n = 0
+		}
+		s.mu.Unlock()
+		if n > 0 {
+			return n, true
+		}
+		select {
+		case <-s.freed:
+		case <-ctx.Done():
+		}
+	}
+	return 0, false
+}
+
+// begin takes a job in hand. One that is in hand already, since its lease was
+// lost while it is under way, goes on under its new lease: nil.
+func (s *Source) begin(t connector.Taken) *hand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it, there := s.hands[t.Job]
+	if !there {
+		it = &hand{message: s.own(t.Message), job: t.Job, attempt: t.Attempt}
+		s.hands[t.Job] = it
+		s.bytes += int64(len(it.message.Body))
+	}
+	it.lease, it.leaseFor, it.since, it.lost = t.Lease, t.LeaseFor, time.Now(), false
+	if there {
+		return nil
+	}
+	return it
+}
+
+// own gives a job that no relay made the source that it came by.
+func (s *Source) own(m *message.Message) *message.Message {
+	if m.Source != "" {
+		return m
+	}
+	return m.With(func(m *message.Message) { m.Source = s.name })
+}
+
+// drop lets a job go.
+func (s *Source) drop(it *hand) {
+	s.mu.Lock()
+	delete(s.hands, it.job)
+	s.bytes -= int64(len(it.message.Body))
+	s.mu.Unlock()
+	signal(s.freed)
+}
+
+// work has one job settled.
+func (s *Source) work(ctx context.Context, h connector.Handler, it *hand) {
+	defer s.drop(it)
+	if ctx.Err() != nil {
+		s.settle(it, connector.Ending{How: connector.Back}) // it was not begun
+		return
+	}
+	outcome := s.handle(ctx, h, it)
+	s.settle(it, endingOf(outcome, it.attempt, ctx.Err()))
+}
+
+// handle calls the handler. One that panics must not take the process with it.
+func (s *Source) handle(ctx context.Context, h connector.Handler, it *hand) (outcome connector.Settlement) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.log.Error("a handler panicked", "id", it.message.ID, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			outcome = connector.Settlement{Status: event.SettledNacked, ID: it.message.ID}
+		}
+	}()
+	return h.Handle(ctx, connector.Delivery{Message: it.message, MaxWait: connector.MaxWait})
+}
+
+// endingOf says how a lease ends. stopped is not nil once the source stops: what
+// is given up then goes back at once.
+func endingOf(s connector.Settlement, attempt int, stopped error) connector.Ending {
+	switch {
+	case s.Acked():
+		return connector.Ending{How: connector.Done}
+	case s.Status == event.SettledDeferred && s.Attempts > 0:
+		e := connector.Ending{How: connector.Again, After: s.RetryAfter}
+		if s.Err != nil {
+			e.Error = s.Err.Error()
+		}
+		return e
+	case s.Status == event.SettledDeferred:
+		return connector.Ending{How: connector.Back, After: s.RetryAfter}
+	case stopped != nil:
+		return connector.Ending{How: connector.Back}
+	}
+	return connector.Ending{How: connector.Back, After: max(s.RetryAfter, rest(attempt))}
+}
+
+// rest is how long a job rests before its next attempt.
+func rest(attempt int) time.Duration {
+	d := firstRest
+	for ; attempt > 1 && d < lastRest; attempt-- {
+		d *= 2
+	}
+	return min(d, lastRest)
+}
+
+// settle ends the lease of a job. It goes on trying while the store does not
+// answer: what became of the message is known here alone.
+func (s *Source) settle(it *hand, e connector.Ending) {
+	for trouble := (trouble{}); ; {
+		s.mu.Lock()
+		lease := it.lease
+		s.mu.Unlock()
+		err := s.queues.Settle(s.life, lease, e)
+		switch {
+		case err == nil:
+			return
+		case errors.Is(err, connector.ErrLeaseLost):
+			if s.lose(it, lease) {
+				return
+			}
+			continue // it has a newer one
+		}
+		if trouble.pause == 0 {
+			s.log.Warn("a job's end can't be written down; trying again", "source", s.name, "job", it.job, "error", err)
+		}
+		if errors.Is(err, store.ErrClosed) || !sleep(s.life, trouble.next()) {
+			s.log.Error("a job's end could not be written down before pawl stopped; the job will be worked on again",
+				"source", s.name, "job", it.job, "end", string(e.How), "error", err)
+			return
+		}
+	}
+}
+
+// lose notes that the lease is lost, unless the job has a newer one: false.
+func (s *Source) lose(it *hand, lease string) bool {
+	s.mu.Lock()
+	if it.lease != lease {
+		s.mu.Unlock()
+		return false
+	}
+	told := it.lost
+	it.lost = true
+	s.mu.Unlock()
+	if !told {
+		s.emit(event.Event{
+			Kind: event.LeaseLost, At: time.Now(), Source: s.name, MessageID: it.message.ID, Detail: it.job,
+		})
+	}
+	return true
+}
+
+// handBack ends the leases of jobs that were taken and not begun.
+func (s *Source) handBack(got []connector.Taken) {
+	for _, t := range got {
+		if it := s.begin(t); it != nil {
+			s.settle(it, connector.Ending{How: connector.Back})
+			s.drop(it)
+		}
+	}
+}
+
+// Close implements connector.Source: what could not be written down yet is given
+// up, and the jobs will be worked on again.
+func (s *Source) Close() error {
+	s.end()
+	return nil
+}
+
+// signal puts a value where none is.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits and says whether ctx outlived the wait.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
