@@ -1,0 +1,378 @@
+package wirejson
+
+import (
+	"bytes"
+	"encoding/json/jsontext"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/pawlhq/pawl/internal/core/nearest"
+)
+
+// The bounds of a document. Its size is the caller's to bound.
+const (
+	// MaxDepth is how deep a value that passes through may be nested. What
+	// people write by hand is below 20; a hundred is safe for every reader that
+	// gets it later and recurses.
+	MaxDepth = 100
+	// MaxProblems is how many problems one reading tells. Who has a hundred
+	// makes the same mistake over and over.
+	MaxProblems = 100
+	// maxPointer is how many bytes of a pointer are told: names in it are the
+	// caller's, and may be as long as the document.
+	maxPointer = 256
+)
+
+// Texts says what becomes of text that is not clean.
+type Texts int
+
+// The ways.
+const (
+	// Refuse: a document with a NUL or bytes that are no UTF-8 in any text, or
+	// with a name twice in one object, is refused as a whole.
+	Refuse Texts = iota
+	// Keep: texts come as they are, for the caller to clean; a name that is
+	// known and there twice is a Problem. Values that pass through are checked
+	// all the same, but a fault in one is a Problem.
+	Keep
+)
+
+// Problem is one thing that is wrong with a document that is JSON.
+type Problem struct {
+	Pointer string // RFC 6901; "" is the document
+	Message string
+}
+
+// Error says why a document is refused as a whole.
+type Error struct {
+	Pointer string
+	Offset  int64 // in bytes, at or after which it is wrong
+	Message string
+}
+
+// Error says what is wrong and where.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s, at byte %d (%s)", e.Message, e.Offset, orRoot(e.Pointer))
+}
+
+func orRoot(pointer string) string {
+	if pointer == "" {
+		return "at the top"
+	}
+	return pointer
+}
+
+// SizeError says that a value that passes through is too long.
+type SizeError struct {
+	Pointer   string
+	Size, Max int // bytes
+}
+
+// Error says how long it is and how long it may be.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%s has %d bytes; %d are allowed", orRoot(e.Pointer), e.Size, e.Max)
+}
+
+// Reader takes one document apart. Its methods are for the function that Read
+// calls, on its goroutine. After an error they do nothing and return zeros.
+type Reader struct {
+	body  []byte
+	texts Texts
+	buf   bytes.Buffer
+	dec   jsontext.Decoder
+	found []Problem
+	more  int
+	err   error
+}
+
+var (
+	readers = sync.Pool{New: func() any { return new(Reader) }}
+	strict  = []jsontext.Options{jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false)}
+	lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+)
+
+// Found is what is wrong with a document that is JSON.
+type Found struct {
+	Problems []Problem // in the document's order, MaxProblems at most
+	More     int       // how many more there are
+}
+
+// Read reads a document, one JSON value, by take. The error is an *Error or a
+// *SizeError. Values that take got with Value are parts of body.
+func Read(body []byte, texts Texts, take func(*Reader)) (Found, error) {
+	r := readers.Get().(*Reader)
+	defer r.giveBack()
+	r.body, r.texts = body, texts
+	r.buf = *bytes.NewBuffer(body)
+	if texts == Keep {
+		r.dec.Reset(&r.buf, lenient...)
+	} else {
+		r.dec.Reset(&r.buf, strict...)
+		if err := refuseNUL(body); err != nil {
+			return Found{}, err
+		}
+	}
+	take(r)
+	r.end()
+	if r.err != nil {
+		return Found{}, r.err
+	}
+	return Found{r.found, r.more}, nil
+}
+
+// giveBack keeps the decoder's memory for the next document, and nothing of
+// this one.
+func (r *Reader) giveBack() {
+	r.body, r.found, r.more, r.err = nil, nil, 0, nil
+	r.buf = bytes.Buffer{}
+	r.dec.Reset(&r.buf)
+	readers.Put(r)
+}
+
+// end sees to it that there is nothing more.
+func (r *Reader) end() {
+	if r.err != nil {
+		return
+	}
+	if r.dec.InputOffset() == 0 { // take read nothing: a document there must be
+		r.skip()
+	}
+	if _, err := r.dec.ReadToken(); r.err == nil && err != io.EOF {
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		r.err = &Error{Offset: r.dec.InputOffset(), Message: "there is more after the JSON value"}
+	}
+}
+
+// OK reports whether the document is JSON so far: false ends every loop.
+func (r *Reader) OK() bool { return r.err == nil }
+
+// Take returns the problems that were found since the last call, and forgets
+// them: they belong to a part of the document that fails alone.
+func (r *Reader) Take() Found {
+	f := Found{r.found, r.more}
+	r.found, r.more = nil, 0
+	return f
+}
+
+// Wrong adds a problem of the value that was read last.
+func (r *Reader) Wrong(format string, args ...any) { r.add(r.pointer(), format, args...) }
+
+// WrongMember adds a problem of a member of the value that was read last: one
+// that is missing, or too much.
+func (r *Reader) WrongMember(member, format string, args ...any) {
+	r.add(r.pointer()+"/"+member, format, args...)
+}
+
+func (r *Reader) add(pointer, format string, args ...any) {
+	switch {
+	case r.err != nil:
+	case len(r.found) == MaxProblems:
+		r.more++
+	default:
+		r.found = append(r.found, Problem{cut(pointer), fmt.Sprintf(format, args...)})
+	}
+}
+
+func (r *Reader) pointer() string { return string(r.dec.StackPointer()) }
+
+func cut(pointer string) string {
+	if len(pointer) > maxPointer {
+		return strings.ToValidUTF8(pointer[:maxPointer], "") + "…"
+	}
+	return pointer
+}
+
+// fail keeps the first error.
+func (r *Reader) fail(err error) {
+	if r.err == nil {
+		r.err = explain(err, r.dec.InputOffset())
+	}
+}
+
+// explain says in a caller's words what the decoder found.
+func explain(err error, at int64) *Error {
+	e := &Error{Offset: at, Message: "it is no JSON"}
+	syntactic, ok := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case err == io.EOF:
+		e.Message = "there is no JSON value"
+	case !ok:
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		e.Offset, e.Pointer = syntactic.ByteOffset, cut(string(syntactic.JSONPointer))
+		e.Message = fmt.Sprintf("the member %q is there twice", cut(syntactic.JSONPointer.LastToken()))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		e.Offset, e.Pointer = syntactic.ByteOffset, cut(string(syntactic.JSONPointer))
+		e.Message = "the JSON ends too early"
+	default:
+		e.Offset, e.Pointer = syntactic.ByteOffset, cut(string(syntactic.JSONPointer))
+		e.Message = "it is no JSON: " + syntactic.Err.Error()
+	}
+	return e
+}
+
+// next reads the next value as it stands, nil after an error.
+func (r *Reader) next() jsontext.Value {
+	if r.err != nil {
+		return nil
+	}
+	v, err := r.dec.ReadValue()
+	if err != nil {
+		r.fail(err)
+		return nil
+	}
+	return v
+}
+
+func (r *Reader) skip() {
+	if r.err == nil {
+		if err := r.dec.SkipValue(); err != nil {
+			r.fail(err)
+		}
+	}
+}
+
+// open enters an object or array, or says that there is none.
+func (r *Reader) open(kind jsontext.Kind, what string) bool {
+	if r.err != nil {
+		return false
+	}
+	if k := r.dec.PeekKind(); k != kind && k != jsontext.KindInvalid {
+		r.skip()
+		r.Wrong("must be %s, not %s", what, describe(k))
+		return false
+	}
+	if _, err := r.dec.ReadToken(); err != nil {
+		r.fail(err)
+		return false
+	}
+	return true
+}
+
+// inside reports whether the open object or array goes on, and leaves it where
+// it does not.
+func (r *Reader) inside(end jsontext.Kind) bool {
+	if r.err != nil {
+		return false
+	}
+	if k := r.dec.PeekKind(); k != end && k != jsontext.KindInvalid {
+		return true
+	}
+	if _, err := r.dec.ReadToken(); err != nil {
+		r.fail(err)
+	}
+	return false
+}
+
+// Seen says which of an object's members were there, by their index.
+type Seen uint64
+
+// Has reports whether the member of the index was there.
+func (s Seen) Has(i int) bool { return s&(1<<i) != 0 }
+
+// Object reads an object: it calls each for every member whose name is among
+// the given ones (64 at most), to read its value. Others are problems that name
+// the nearest. What each does not read is passed over.
+func (r *Reader) Object(members []string, each func(i int)) Seen {
+	var seen Seen
+	if !r.open(jsontext.KindBeginObject, "an object") {
+		return 0
+	}
+	for r.inside(jsontext.KindEndObject) {
+		name := r.next()
+		if r.err != nil {
+			break
+		}
+		i := indexOf(members, name)
+		switch {
+		case i < 0:
+			r.unknown(members, name)
+			r.skip()
+			continue
+		case seen.Has(i): // with Refuse it is an error before this
+			r.Wrong("is there twice")
+			r.skip()
+			continue
+		}
+		seen |= 1 << i
+		before := r.dec.InputOffset()
+		each(i)
+		if r.err == nil && r.dec.InputOffset() == before {
+			r.skip()
+		}
+	}
+	return seen
+}
+
+// indexOf finds a quoted name.
+func indexOf(members []string, quoted jsontext.Value) int {
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = jsontext.AppendUnquote(nil, quoted) // it was read as text: no error but of UTF-8, and then it is no member
+	}
+	for i, m := range members {
+		if string(name) == m {
+			return i
+		}
+	}
+	return -1
+}
+
+func (r *Reader) unknown(members []string, quoted jsontext.Value) {
+	text, _ := jsontext.AppendUnquote(nil, quoted) // as in indexOf
+	name := string(text)
+	if near := nearest.To(name, members); near != "" {
+		r.Wrong("unknown member; did you mean %q?", near)
+		return
+	}
+	r.Wrong("unknown member; known are %s", strings.Join(members, ", "))
+}
+
+// Array reads an array of at most limit elements of the kind that plural names:
+// it calls each for every one, to read it. More are one problem, and passed
+// over. It returns how many there were.
+func (r *Reader) Array(limit int, plural string, each func(i int)) int {
+	if !r.open(jsontext.KindBeginArray, "an array") {
+		return 0
+	}
+	n := 0
+	for ; r.inside(jsontext.KindEndArray); n++ {
+		if n >= limit {
+			r.skip()
+			continue
+		}
+		before := r.dec.InputOffset()
+		each(n)
+		if r.err == nil && r.dec.InputOffset() == before {
+			r.skip()
+		}
+	}
+	if n > limit {
+		r.Wrong("%d %s are too many; %d are allowed", n, plural, limit)
+	}
+	return n
+}
+
+// describe names a kind of value for people.
+func describe(k jsontext.Kind) string {
+	switch k {
+	case jsontext.KindNull:
+		return "null (leave it out instead)"
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return "a boolean"
+	case jsontext.KindString:
+		return "a text"
+	case jsontext.KindNumber:
+		return "a number"
+	case jsontext.KindBeginObject:
+		return "an object"
+	case jsontext.KindBeginArray:
+		return "an array"
+	}
+	return "this"
+}
