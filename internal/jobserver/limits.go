@@ -82,9 +82,9 @@ func badWorker(worker string) string {
 	case bad != "":
 		return bad
 	case len(worker) < MinWorker:
-		return "is shorter than 8 characters: it must name one worker for ever"
+		return "is shorter than 8 characters; it names one worker, over restarts too"
 	case strings.HasPrefix(worker, RelayPrefix):
-		return "can't begin with " + RelayPrefix + ": such workers are the relay's own"
+		return `can't begin with "` + RelayPrefix + `"; such workers are the relay's own`
 	}
 	return ""
 }

@@ -148,7 +148,7 @@ func (s *settings) find(name string) (*queue, string) {
 		return nil, bad
 	}
 	if strings.HasPrefix(name, RelayPrefix) {
-		return nil, "can't begin with " + RelayPrefix + ": such queues are the relay's own"
+		return nil, `can't begin with "` + RelayPrefix + `"; such queues are the relay's own`
 	}
 	text := fmt.Sprintf("unknown queue %q", name)
 	if len(s.names) == 0 {
