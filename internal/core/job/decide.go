@@ -133,7 +133,10 @@ func (t Transition) fail(why Reason) Transition {
 // cut keeps a wait that somebody asked for within its bounds.
 func (t *Transition) cut(what string, d time.Duration) time.Duration {
 	if d > MaxDelay {
-		t.Note = fmt.Sprintf("%s of %s was cut to %s", what, duration.Text(d), duration.Text(MaxDelay))
+		if t.Note != "" {
+			t.Note += "; "
+		}
+		t.Note += fmt.Sprintf("%s of %s was cut to %s", what, duration.Text(d), duration.Text(MaxDelay))
 		return MaxDelay
 	}
 	return max(d, 0)

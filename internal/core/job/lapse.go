@@ -10,9 +10,9 @@ import "time"
 //     sweep. If it holds, the ends of every Run become those of Run.Grace.
 //  3. DecideLapse ends what is over by then.
 //
-// Whoever gives a grace by either way remembers when: Silence.Graced. All of it
-// may be told anew after a restart, for a zero Graced and a zero Heard only make
-// the sweep more patient, once.
+// Whoever gives a grace, by either way, remembers when: Silence.Graced. Neither
+// that nor Silence.Heard needs to outlive a restart: zero values only make the
+// sweep more patient, once.
 
 // MinGap is the shortest pause that Gap takes for one. A sweep comes once a
 // second: one that came a second late has kept nobody from reporting.
