@@ -20,15 +20,15 @@ const MinGap = 2 * time.Second
 
 // Gap reports whether nobody swept from tick to now for so long that workers
 // with leases of this length may have had no way to report: more than a third of
-// the lease, the time between two heartbeats, and more than MinGap. A zero tick
-// is a gap: nobody is known to have swept. A store that opens and that nobody
-// else can have swept meanwhile may pass zero, however short it was closed.
+// the lease, the time between two heartbeats, and more than MinGap. A zero tick,
+// nobody is known to have swept, is a gap: a store that opens, and that nobody
+// else can have swept meanwhile, may pass it however short it was closed.
 //
 // It holds once for one pause, since afterwards tick is now. A server that
 // starts again and again within a lease therefore finds no worker lost, and one
 // that stays up for a lease finds each.
 func Gap(tick, now time.Time, lease time.Duration) bool {
-	return tick.IsZero() || now.Sub(tick) > max(lease/3, MinGap)
+	return now.Sub(tick) > max(lease/3, MinGap)
 }
 
 // Silence is what a sweep knows when it finds a lease that silence has ended.

@@ -38,7 +38,7 @@ func (c *Clock) Now(wall time.Time, mono time.Duration) time.Time {
 	c.mono += passed
 	c.at = c.at.Add(passed)
 	most := passed / Share
-	off := min(max(wall.Round(0).Sub(c.at), -most), most)
+	off := min(max(wall.Sub(c.at), -most), most)
 	c.at = c.at.Add(off)
 	return c.at
 }
