@@ -33,6 +33,7 @@ func pages() []page {
 	return []page{
 		{"commands.md", func() ([]byte, error) { return commands(cli.Commands()), nil }},
 		{"configuration.md", func() ([]byte, error) { return config.Reference(kinds), nil }},
+		{"job-states.md", jobStates},
 		{"metrics.md", metrics},
 		{"pawl.schema.json", func() ([]byte, error) { return config.Schema(kinds) }},
 	}
