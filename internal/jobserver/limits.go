@@ -3,6 +3,8 @@ package jobserver
 import (
 	"strings"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/core/message"
 )
 
 // RelayPrefix begins the names of the queues that the relay makes for its own
@@ -27,9 +29,12 @@ const (
 
 // Limits of requests, each with its own error.
 const (
-	MaxPayload   = 1 << 20 // bytes of a payload, and of a result
-	MaxBatch     = 1000    // jobs of a batch, jobs of a claim, reports of a request
-	MaxName      = 128     // characters of a name, [A-Za-z0-9._:-]
+	MaxPayload = 1 << 20 // bytes of a payload, and of a result
+	// MaxMessage is how large a message of the relay may be: as large as its
+	// written form, so that what the relay takes fits into a queue.
+	MaxMessage   = message.MaxLine
+	MaxBatch     = 1000 // jobs of a batch, jobs of a claim, reports of a request
+	MaxName      = 128  // characters of a name, [A-Za-z0-9._:-]
 	MaxTags      = 16
 	MaxKey       = 256 // bytes of an idempotency key, and of a claim id
 	MaxPriority  = 100 // and −100

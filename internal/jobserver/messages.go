@@ -90,6 +90,9 @@ func (m messages) Put(ctx context.Context, p connector.Put) (connector.Kept, err
 	if err := c.err(); err != nil {
 		return connector.Kept{}, err
 	}
+	if size := asked.Content.Size(); size > MaxMessage {
+		return connector.Kept{}, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", connector.ErrTooLarge, size, MaxMessage)
+	}
 	if p.Key != "" {
 		asked.Key, asked.Hash = relayKeys.key(p.Key), hashBody(p.Message.Body)
 	}
@@ -126,7 +129,7 @@ func (m messages) Take(ctx context.Context, t connector.Take) ([]connector.Taken
 			return nil, err
 		}
 		got, err := m.s.store.Claim(ctx, store.Want{
-			Worker: RelayPrefix + t.Worker, Queues: []store.QueueLease{{Queue: t.Queue, Lease: q.Lease}}, Tasks: t.Tasks,
+			Worker: relayWorker(t.Worker), Queues: []store.QueueLease{{Queue: t.Queue, Lease: q.Lease}}, Tasks: t.Tasks,
 			Max: min(max(t.Max, 1), MaxBatch), MaxBytes: MaxAnswer, Wait: MaxClaimWait,
 		})
 		if ctx.Err() != nil && len(got.Jobs) == 0 {
@@ -149,6 +152,11 @@ func (m messages) Take(ctx context.Context, t connector.Take) ([]connector.Taken
 			return taken, nil
 		}
 	}
+}
+
+// relayWorker returns the name of a worker with RelayPrefix, once.
+func relayWorker(name string) string {
+	return RelayPrefix + strings.TrimPrefix(name, RelayPrefix)
 }
 
 // messageOf returns the message that a job carries. A job that the API made has
