@@ -4,6 +4,7 @@
 package faultvfs_test
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"os"
@@ -31,7 +32,7 @@ func exec(c driver.Conn, text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Exec(nil)
+	_, err = s.(driver.StmtExecContext).ExecContext(context.Background(), nil)
 	return errors.Join(err, s.Close())
 }
 
@@ -42,7 +43,7 @@ func count(t *testing.T, c driver.Conn) int64 {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	rows, err := s.Query(nil)
+	rows, err := s.(driver.StmtQueryContext).QueryContext(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
