@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
@@ -20,13 +23,39 @@ type Options struct {
 	Version string
 	// Log is for what no caller is told; nil drops it.
 	Log *slog.Logger
-	// Stopping ends every long poll when it is closed, with what there is; nil
-	// never does.
-	Stopping <-chan struct{}
+	// Stopping ends every long poll when it is done, with what there is; nil
+	// never does. Cancel it before the listener is shut down, which waits for
+	// every answer.
+	Stopping context.Context
 }
 
-// Handler serves every call of Calls. Safe for concurrent use.
-func Handler(Options) http.Handler { return nowhere() }
+// api serves the calls.
+type api struct {
+	server   *jobserver.Server
+	store    store.Store
+	log      *slog.Logger
+	stopping context.Context
+	document []byte
+}
+
+func newAPI(o Options) *api {
+	a := &api{server: o.Server, store: o.Store, log: o.Log, stopping: o.Stopping}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.stopping == nil {
+		a.stopping = context.Background()
+	}
+	return a
+}
+
+// Handler serves every call of Calls, and answers any other path as one that is
+// not there. Safe for concurrent use.
+func Handler(o Options) http.Handler {
+	a := newAPI(o)
+	a.document = Document(o.Version)
+	return a.mux(calls)
+}
 
 // Local serves what only the control socket may ask, where no key is needed:
 //
@@ -34,11 +63,88 @@ func Handler(Options) http.Handler { return nowhere() }
 //	POST   /v3/keys         KeyRequest makes one: 201, NewKey
 //	DELETE /v3/keys/{name}  revokes one, by name or id: 204
 //	POST   /v3/backup       BackupRequest copies the store: BackedUp
-func Local(Options) http.Handler { return nowhere() }
+func Local(o Options) http.Handler { return newAPI(o).mux(localCalls) }
 
-// nowhere answers what there is not.
-func nowhere() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// mux routes the calls.
+func (a *api) mux(table []call) http.Handler {
+	mux := http.NewServeMux()
+	allowed := map[string][]string{}
+	for i := range table {
+		c := &table[i]
+		mux.Handle(c.Method+" "+c.Path, a.handler(c))
+		allowed[c.Path] = append(allowed[c.Path], c.Method)
+	}
+	for path, methods := range allowed {
+		if slices.Contains(methods, http.MethodGet) {
+			methods = append(methods, http.MethodHead) // a mux answers it as a GET
+		}
+		slices.Sort(methods)
+		allow := strings.Join(methods, ", ")
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", allow)
+			problem.Document{Type: problem.MethodNotAllowed, Detail: fmt.Sprintf("%s takes %s, not %s", path, allow, r.Method)}.Write(w)
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		problem.Document{Type: problem.NotFound, Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}.Write(w)
 	})
+	return mux
+}
+
+// handler checks who calls, serves the call and answers for what failed.
+func (a *api) handler(c *call) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q := &request{Request: r, w: w}
+		err := a.admit(q, c)
+		if err == nil {
+			err = c.serve(a, q)
+		}
+		if err != nil {
+			a.refuse(q, err)
+		}
+	}
+}
+
+// admit lets a request through whose key may make the call.
+func (a *api) admit(q *request, c *call) error {
+	if len(c.Scopes) == 0 {
+		return nil
+	}
+	scheme, secret, _ := strings.Cut(q.Header.Get("Authorization"), " ")
+	if secret == "" || !strings.EqualFold(scheme, "Bearer") {
+		return &refusal{problem.Document{Type: problem.Unauthenticated,
+			Detail: "the call needs an API key: send Authorization: Bearer pawl_…; pawl keys create makes one"}}
+	}
+	who, err := a.server.Authenticate(q.Context(), strings.TrimSpace(secret))
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(c.Scopes, who.Has) {
+		return forbidden("the key %q has the scope %s; the call needs %s", who.Name, list(who.Scopes, "and"), list(c.Scopes, "or"))
+	}
+	q.who = who
+	return nil
+}
+
+// list writes scopes as a sentence has them.
+func list(scopes []store.Scope, word string) string {
+	var b strings.Builder
+	for i, s := range scopes {
+		switch {
+		case i > 0 && i == len(scopes)-1:
+			b.WriteString(" " + word + " ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(s))
+	}
+	return b.String()
+}
+
+// sees refuses a queue that the key is not for.
+func (q *request) sees(queue string) error {
+	if q.who.Sees(queue) {
+		return nil
+	}
+	return forbidden("the key %q is limited to the queues %s; %q is not among them", q.who.Name, strings.Join(q.who.Queues, ", "), cut(queue))
 }

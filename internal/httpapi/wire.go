@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json/jsontext"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -16,6 +17,9 @@ import (
 
 // Time is a moment as text: RFC 3339.
 type Time string
+
+// wireTime writes a moment as the API has it.
+func wireTime(t time.Time) Time { return Time(t.UTC().Format("2006-01-02T15:04:05.000Z")) }
 
 // Schema is its form in the OpenAPI document.
 func (Time) Schema(huma.Registry) *huma.Schema {
@@ -270,12 +274,13 @@ type Queues struct {
 
 // Queue is a queue's settings and state.
 type Queue struct {
-	Name    string   `json:"name"`
-	Lease   Duration `json:"lease"`
-	Timeout Duration `json:"timeout"`
-	Retry   Retry    `json:"retry" doc:"What the queue's own level says."`
-	Paused  *Paused  `json:"paused"`
-	Counts  Counts   `json:"counts"`
+	Name       string    `json:"name"`
+	Configured bool      `json:"configured" doc:"Whether the configuration names it. Others hold jobs all the same: the relay's own, and forgotten ones."`
+	Lease      *Duration `json:"lease" nullable:"true" doc:"Null where it is not configured."`
+	Timeout    *Duration `json:"timeout" nullable:"true" doc:"Null where it is not configured."`
+	Retry      Retry     `json:"retry" doc:"What the queue's own level says."`
+	Paused     *Paused   `json:"paused"`
+	Counts     Counts    `json:"counts"`
 }
 
 // Counts are how many jobs there are by status.

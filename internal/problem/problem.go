@@ -29,6 +29,7 @@ const (
 	MethodNotAllowed Type = "method-not-allowed"     // 405
 	Timeout          Type = "request-timeout"        // 408
 	Conflict         Type = "key-conflict"           // 409
+	Exists           Type = "exists"                 // 409
 	TooLarge         Type = "too-large"              // 413
 	UnsupportedMedia Type = "unsupported-media-type" // 415
 	Invalid          Type = "invalid"                // 422
@@ -54,7 +55,7 @@ func (t Type) Status() int {
 		return http.StatusMethodNotAllowed
 	case Timeout:
 		return http.StatusRequestTimeout
-	case Conflict:
+	case Conflict, Exists:
 		return http.StatusConflict
 	case TooLarge:
 		return http.StatusRequestEntityTooLarge

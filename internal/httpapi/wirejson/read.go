@@ -160,6 +160,12 @@ func (r *Reader) Take() Found {
 	return f
 }
 
+// Put gives back what Take took.
+func (r *Reader) Put(f Found) { r.found, r.more = append(f.Problems, r.found...), f.More+r.more }
+
+// Problems returns how many problems were found since the last Take.
+func (r *Reader) Problems() int { return len(r.found) + r.more }
+
 // Wrong adds a problem of the value that was read last.
 func (r *Reader) Wrong(format string, args ...any) { r.add(r.pointer(), format, args...) }
 
@@ -278,7 +284,7 @@ func (s Seen) Has(i int) bool { return s&(1<<i) != 0 }
 // Object reads an object: it calls each for every member whose name is among
 // the given ones (64 at most), to read its value. Others are problems that name
 // the nearest. What each does not read is passed over.
-func (r *Reader) Object(members []string, each func(i int)) Seen {
+func (r *Reader) Object(members []string, each func(member string)) Seen {
 	var seen Seen
 	if !r.open(jsontext.KindBeginObject, "an object") {
 		return 0
@@ -301,7 +307,7 @@ func (r *Reader) Object(members []string, each func(i int)) Seen {
 		}
 		seen |= 1 << i
 		before := r.dec.InputOffset()
-		each(i)
+		each(members[i])
 		if r.err == nil && r.dec.InputOffset() == before {
 			r.skip()
 		}
@@ -328,6 +334,10 @@ func (r *Reader) unknown(members []string, quoted jsontext.Value) {
 	name := string(text)
 	if near := nearest.To(name, members); near != "" {
 		r.Wrong("unknown member; did you mean %q?", near)
+		return
+	}
+	if len(members) == 0 {
+		r.Wrong("unknown member; none is known here")
 		return
 	}
 	r.Wrong("unknown member; known are %s", strings.Join(members, ", "))

@@ -35,8 +35,8 @@ var members = []string{"name", "count", "factor", "flag", "wait", "at", "payload
 func read(body string, texts Texts) (request, Found, error) {
 	var q request
 	found, err := Read([]byte(body), texts, func(r *Reader) {
-		q.Seen = r.Object(members, func(i int) {
-			switch members[i] {
+		q.Seen = r.Object(members, func(member string) {
+			switch member {
 			case "name":
 				q.Name = r.Text()
 			case "count":
@@ -54,7 +54,7 @@ func read(body string, texts Texts) (request, Found, error) {
 			case "tags":
 				r.Array(3, "tags", func(int) { q.Tags = append(q.Tags, r.Text()) })
 			case "nested":
-				r.Object([]string{"inner"}, func(int) { q.Nested = r.Text() })
+				r.Object([]string{"inner"}, func(string) { q.Nested = r.Text() })
 			}
 		})
 	})
@@ -224,7 +224,7 @@ func TestAPartFailsAlone(t *testing.T) {
 	var parts []Found
 	found, err := Read([]byte(`[{"name":"a"},{"name":1,"x":2},7,{"name":"b"}]`), Keep, func(r *Reader) {
 		r.Array(10, "parts", func(int) {
-			r.Object([]string{"name"}, func(int) { names = append(names, r.Text()) })
+			r.Object([]string{"name"}, func(string) { names = append(names, r.Text()) })
 			parts = append(parts, r.Take())
 		})
 	})
@@ -243,11 +243,11 @@ func TestAPartFailsAlone(t *testing.T) {
 func TestWhatIsNotReadIsPassedOver(t *testing.T) {
 	var last string
 	found, err := Read([]byte(`{"a":{"b":[1,{}]},"c":[[],2],"d":"x"}`), Refuse, func(r *Reader) {
-		r.Object([]string{"a", "c", "d"}, func(i int) {
-			switch i {
-			case 1:
+		r.Object([]string{"a", "c", "d"}, func(member string) {
+			switch member {
+			case "c":
 				r.Array(5, "things", func(int) {})
-			case 2:
+			case "d":
 				last = r.Text()
 			}
 		})
@@ -309,13 +309,13 @@ func BenchmarkRead(b *testing.B) {
 	for b.Loop() {
 		var q request
 		_, err := Read(body, Refuse, func(r *Reader) {
-			r.Object(members, func(i int) {
-				switch i {
-				case 0:
+			r.Object(members, func(member string) {
+				switch member {
+				case "name":
 					q.Name = r.Text()
-				case 1:
+				case "count":
 					q.Count = r.Int(0, 10)
-				case 6:
+				case "payload":
 					q.Payload = r.Value(1 << 20)
 				}
 			})

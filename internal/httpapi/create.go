@@ -1,0 +1,179 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
+	"github.com/pawlhq/pawl/internal/jobserver"
+)
+
+// KeyHeader is the header that makes a repeat of a create known.
+const KeyHeader = "Idempotency-Key"
+
+// The members of requests, in the order in which errors list them.
+var (
+	newMembers   = []string{"queue", "task", "version", "endpoint", "payload", "priority", "run_at", "delay", "timeout", "retry", "tags"}
+	itemMembers  = append(newMembers[:len(newMembers):len(newMembers)], "idempotency_key")
+	retryMembers = []string{job.FieldMaxAttempts, job.FieldInitial, job.FieldFactor, job.FieldMaxDelay, job.FieldJitter}
+	batchMembers = []string{"jobs"}
+)
+
+// readNew reads a job to create.
+func readNew(r *wirejson.Reader, members []string) jobserver.New {
+	var n jobserver.New
+	r.Object(members, func(member string) {
+		switch member {
+		case "queue":
+			n.Queue = r.Text()
+		case "task":
+			n.Task = r.Text()
+		case "version":
+			n.Version = said(r)
+		case "endpoint":
+			n.Endpoint = said(r)
+		case "payload":
+			n.Payload = r.Value(jobserver.MaxPayload)
+		case "priority":
+			n.Priority = int(r.Int(-jobserver.MaxPriority, jobserver.MaxPriority))
+		case "run_at":
+			n.RunAt = r.Time()
+		case "delay":
+			n.Delay = r.Duration()
+		case "timeout":
+			n.Timeout = r.Duration()
+		case "retry":
+			n.Retry = readRetry(r)
+		case "tags":
+			r.Array(jobserver.MaxTags, "tags", func(int) { n.Tags = append(n.Tags, r.Text()) })
+		case "idempotency_key":
+			n.Key = said(r)
+		}
+	})
+	return n
+}
+
+// said reads a text that means something by being there: empty, it is most
+// probably a variable that was not set.
+func said(r *wirejson.Reader) string {
+	before := r.Problems()
+	s := r.Text()
+	if s == "" && r.Problems() == before {
+		r.Wrong("is empty; leave it out instead")
+	}
+	return s
+}
+
+func readRetry(r *wirejson.Reader) (o job.Overlay) {
+	r.Object(retryMembers, func(member string) {
+		switch member {
+		case job.FieldMaxAttempts:
+			o.MaxAttempts = new(int(r.Int(1, job.MaxAttempts)))
+		case job.FieldInitial:
+			o.Initial = r.Duration()
+		case job.FieldFactor:
+			o.Factor = new(r.Number())
+		case job.FieldMaxDelay:
+			o.MaxDelay = r.Duration()
+		case job.FieldJitter:
+			o.Jitter = new(r.Number())
+		}
+	})
+	return o
+}
+
+// key returns the idempotency key of the request's header.
+func (q *request) key() (string, error) {
+	keys, ok := q.Header[KeyHeader]
+	switch {
+	case !ok:
+		return "", nil
+	case len(keys) > 1:
+		return "", invalid(KeyHeader, "is there %d times; say it once", len(keys))
+	case keys[0] == "":
+		return "", invalid(KeyHeader, "is empty; leave it out for a job without a key")
+	}
+	return keys[0], nil
+}
+
+// create makes one job, or finds it.
+func (a *api) create(q *request) error {
+	key, err := q.key()
+	if err != nil {
+		return err
+	}
+	var n jobserver.New
+	if err := q.read(wirejson.Refuse, func(r *wirejson.Reader) { n = readNew(r, newMembers) }); err != nil {
+		return err
+	}
+	n.Key, n.Trace = key, q.Header.Get("Traceparent")
+	if err := q.sees(n.Queue); err != nil {
+		return err
+	}
+	made, err := a.server.Create(q.Context(), []jobserver.New{n})
+	if err != nil {
+		return inHeader(err)
+	}
+	status, j := http.StatusCreated, made[0].Job
+	if made[0].Found {
+		status = http.StatusOK
+		if j, err = a.server.Job(q.Context(), made[0].ID); err != nil {
+			return err
+		}
+	}
+	q.w.Header()["Location"] = []string{"/v3/jobs/" + made[0].ID}
+	return q.answer(status, a.appendJob(make([]byte, 0, jobSize(j)), j, withoutAttempts))
+}
+
+// inHeader says of a fault of the key that it is the header's.
+func inHeader(err error) error {
+	wrong, ok := err.(*jobserver.InvalidError)
+	if !ok || len(wrong.Problems) != 1 || wrong.Problems[0].Pointer != "/idempotency_key" {
+		return err
+	}
+	return invalid(KeyHeader, "%s", wrong.Problems[0].Message)
+}
+
+// createBatch makes all of the jobs, or none.
+func (a *api) createBatch(q *request) error {
+	if _, ok := q.Header[KeyHeader]; ok {
+		return invalid(KeyHeader, "is for single jobs; the jobs of a batch may each have an idempotency_key")
+	}
+	var jobs []jobserver.New
+	err := q.read(wirejson.Refuse, func(r *wirejson.Reader) {
+		r.Object(batchMembers, func(string) {
+			r.Array(jobserver.MaxBatch, "jobs", func(int) { jobs = append(jobs, readNew(r, itemMembers)) })
+		})
+	})
+	if err != nil {
+		return err
+	}
+	trace := q.Header.Get("Traceparent")
+	for i := range jobs {
+		jobs[i].Trace = trace
+		if err := q.sees(jobs[i].Queue); err != nil {
+			return err
+		}
+	}
+	made, err := a.server.Create(q.Context(), jobs)
+	if err != nil {
+		if wrong, ok := err.(*jobserver.InvalidError); ok && len(jobs) > 0 {
+			return wrong.InBatch()
+		}
+		return err
+	}
+	const row = len(`{"id":"job_01k00000000000000000000000","found":false},`)
+	status := http.StatusOK
+	b := append(make([]byte, 0, 16+row*len(made)), `{"jobs":[`...)
+	for i, m := range made {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(append(b, `{"id":`...), m.ID)
+		b = append(appendFlag(append(b, `,"found":`...), m.Found), '}')
+		if !m.Found {
+			status = http.StatusCreated
+		}
+	}
+	return q.answer(status, append(b, `]}`...))
+}

@@ -1,0 +1,167 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// defaultLimit is a page that a person reads and a program does not wait for.
+const defaultLimit = 50
+
+// listParameters are the query parameters of the list of jobs.
+var listParameters = []string{"queue", "task", "endpoint", "status", "dead_letter", "reason", "tag", "created_after", "created_before", "limit", "cursor"}
+
+// filter reads which jobs are wanted.
+func (q *request) filter() (store.Filter, error) {
+	p := q.query(listParameters...)
+	f := store.Filter{
+		Queue: p.name("queue"), Task: p.name("task"), Endpoint: p.name("endpoint"), Tag: p.name("tag"),
+		Status: word(p, "status", job.Statuses()), Reason: word(p, "reason", job.Reasons()),
+		CreatedAfter: p.time("created_after"), CreatedBefore: p.time("created_before"),
+		Limit: p.count("limit", defaultLimit, store.MaxPage), Cursor: p.text("cursor"),
+	}
+	switch s := p.text("dead_letter"); {
+	case s == "":
+	case s != "true":
+		p.add("dead_letter", "must be true; leave it out for every job")
+	case f.Status != "" && f.Status != job.Failed:
+		p.add("dead_letter", "a job that is %s is no dead letter", f.Status)
+	default:
+		f.Status = job.Failed
+	}
+	return f, p.err()
+}
+
+// list returns a page of the jobs that the key sees.
+func (a *api) list(q *request) error {
+	f, err := q.filter()
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.Queue != "":
+		if err := q.sees(f.Queue); err != nil {
+			return err
+		}
+	case len(q.who.Queues) == 1:
+		f.Queue = q.who.Queues[0]
+	}
+	page, err := a.server.List(q.Context(), f)
+	if errors.Is(err, store.ErrBadCursor) {
+		return invalid("cursor", "is none that this list gave out; begin without one")
+	}
+	if err != nil {
+		return err
+	}
+	size := 64
+	for _, j := range page.Jobs {
+		size += jobSize(j)
+	}
+	b := append(make([]byte, 0, size), `{"jobs":[`...)
+	first := true
+	for _, j := range page.Jobs {
+		if !q.who.Sees(j.Queue) {
+			continue // the page is shorter: a key of several queues, and no filter
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		b, first = a.appendJob(b, j, withoutAttempts), false
+	}
+	b = appendTextOrNull(append(b, `],"next_cursor":`...), page.Next)
+	return q.answer(http.StatusOK, append(b, '}'))
+}
+
+// job returns a job that the key sees. One of another queue is not there: that
+// it exists is nobody else's.
+func (a *api) job(ctx context.Context, q *request) (*job.Job, error) {
+	id := q.PathValue("id")
+	j, err := a.server.Job(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !q.who.Sees(j.Queue) {
+		return nil, notFound("there is no job %s, or not any more", cut(id))
+	}
+	return j, err
+}
+
+// get returns a job with every attempt, now or once it is finished.
+func (a *api) get(q *request) error {
+	p := q.query("wait")
+	wait := p.wait("wait")
+	if err := p.err(); err != nil {
+		return err
+	}
+	j, err := a.job(q.Context(), q)
+	if err != nil {
+		return err
+	}
+	if wait > 0 && !j.Status.Finished() {
+		if err := a.awaitEnd(q, wait); err != nil {
+			return err
+		}
+		if j, err = a.job(q.Context(), q); err != nil {
+			return err
+		}
+	}
+	return q.answer(http.StatusOK, a.appendJob(make([]byte, 0, jobSize(j)), j, withAttempts))
+}
+
+// awaitEnd returns when the job is finished, the wait is over or the server
+// stops.
+func (a *api) awaitEnd(q *request, wait time.Duration) error {
+	ctx, end := a.polling(q, wait)
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err := a.server.AwaitEnd(ctx, q.PathValue("id"))
+	if isDone(err) && q.Context().Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// isDone reports whether a context's end is all that went wrong.
+func isDone(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// logs returns what was logged in one attempt.
+func (a *api) logs(q *request) error {
+	if err := q.query().err(); err != nil {
+		return err
+	}
+	if _, err := a.job(q.Context(), q); err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(q.PathValue("n"))
+	var log store.Log
+	if err == nil {
+		log, err = a.server.Logs(q.Context(), q.PathValue("id"), number)
+	} else {
+		err = store.ErrNotFound
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return notFound("the job has no attempt %s", cut(q.PathValue("n")))
+	}
+	if err != nil {
+		return err
+	}
+	b := append(make([]byte, 0, 1024), `{"lines":[`...)
+	for i := range log.Lines {
+		line := &log.Lines[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(b, `{"seq":`...), line.Seq, 10)
+		b = appendTime(append(b, `,"at":`...), line.At)
+		b = appendText(append(b, `,"level":`...), line.Level)
+		b = append(appendText(append(b, `,"message":`...), line.Message), '}')
+	}
+	b = appendFlag(append(b, `],"cut":`...), log.Cut)
+	return q.answer(http.StatusOK, append(b, '}'))
+}

@@ -1,0 +1,214 @@
+package httpapi
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// param is a parameter of a call: in its path, its query or a header.
+type param struct {
+	name, in, doc string
+	schema        *huma.Schema
+}
+
+// The schemas of parameters.
+var (
+	nameSchema = &huma.Schema{Type: huma.TypeString, MaxLength: new(128), Pattern: `^[A-Za-z0-9._:-]+$`}
+	textSchema = &huma.Schema{Type: huma.TypeString}
+	timeSchema = &huma.Schema{Type: huma.TypeString, Format: "date-time"}
+	waitSchema = &huma.Schema{Type: huma.TypeString, Pattern: durationPattern, Examples: []any{"30s"}}
+)
+
+func enum[T ~string](words ...T) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, w := range words {
+		s.Enum = append(s.Enum, string(w))
+	}
+	return s
+}
+
+var (
+	idPath       = param{"id", "path", "The job's id.", textSchema}
+	attemptPath  = param{"n", "path", "The attempt's number.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}}
+	queuePath    = param{"queue", "path", "The queue's name.", nameSchema}
+	endpointPath = param{"endpoint", "path", "The endpoint's name.", nameSchema}
+	waitQuery    = param{"wait", "query", "Answer once the job is finished, or after this long: up to 60s.", waitSchema}
+	traceHeader  = param{"Traceparent", "header", "W3C trace context; the job keeps it and its worker gets it.", textSchema}
+	keyHeader    = param{KeyHeader, "header", "Makes a repeat of the same request return the same job: 200. With another request it is a 409.",
+		&huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(256)}}
+
+	listParams = []param{
+		{"queue", "query", "Jobs of this queue.", nameSchema},
+		{"task", "query", "Jobs of this task.", nameSchema},
+		{"endpoint", "query", "Jobs of this endpoint.", nameSchema},
+		{"status", "query", "Jobs in this status.", enum(job.Statuses()...)},
+		{"dead_letter", "query", "true: dead letters only.", enum("true")},
+		{"reason", "query", "Dead letters of this reason.", enum(job.Reasons()...)},
+		{"tag", "query", "Jobs with this tag.", nameSchema},
+		{"created_after", "query", "Jobs that were created after this moment.", timeSchema},
+		{"created_before", "query", "Jobs that were created before this moment.", timeSchema},
+		{"limit", "query", "At most so many; 50 unless said.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.MaxPage))}},
+		{"cursor", "query", "next_cursor of the page before.", textSchema},
+	}
+)
+
+// problemBody is a problem document, as the OpenAPI document has it.
+type problemBody struct {
+	Type   string         `json:"type" doc:"urn:pawl:problem: and a word that stays the same: compare it."`
+	Title  string         `json:"title"`
+	Status int            `json:"status"`
+	Detail string         `json:"detail,omitempty" doc:"What is wrong with this request and what to do, for people."`
+	Job    string         `json:"job,omitempty" doc:"The job that it is about."`
+	Errors []problemFault `json:"errors,omitempty" nullable:"false" doc:"Everything that is wrong, each by itself."`
+}
+
+type problemFault struct {
+	Pointer   string `json:"pointer,omitempty" doc:"JSON pointer of the member of the body."`
+	Parameter string `json:"parameter,omitempty" doc:"Name of the query parameter or header."`
+	Offset    int64  `json:"offset,omitempty" doc:"Byte of the body at or after which it is no JSON."`
+	Message   string `json:"message"`
+}
+
+// document builds a Document; huma is the model of it, and nothing else.
+type document struct {
+	api huma.OpenAPI
+}
+
+// Document returns the OpenAPI 3.1 document of the calls, for pawl's version.
+func Document(version string) []byte {
+	d := document{huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: "pawl", Version: version,
+			Description: "The job server: programs create jobs, workers claim them under a lease, run them and report. " +
+				"Errors are problem documents (RFC 9457). Durations are text such as 30s, integers in *_ms; times are RFC 3339 in UTC with milliseconds.",
+		},
+		Paths: map[string]*huma.PathItem{},
+		Components: &huma.Components{
+			Schemas: huma.NewMapRegistry("#/components/schemas/", namer),
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"key": {Type: "http", Scheme: "bearer", BearerFormat: "pawl_…", Description: "An API key: pawl keys create makes one. Each call names the scope that it needs."},
+			},
+		},
+	}}
+	for i := range calls {
+		d.add(&calls[i])
+	}
+	b, err := json.Marshal(&d.api, json.Deterministic(true), jsontext.Multiline(true), jsontext.WithIndent("  "))
+	if err != nil {
+		panic(fmt.Sprintf("the OpenAPI document can't be written: %v", err)) // of constants: a test writes it
+	}
+	return append(b, '\n')
+}
+
+// namer names a schema as its type is named.
+func namer(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+func (d *document) add(c *call) {
+	op := &huma.Operation{OperationID: c.id, Summary: c.Summary, Responses: map[string]*huma.Response{}}
+	for _, p := range c.params {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: p.name, In: p.in, Description: p.doc, Required: p.in == "path", Schema: p.schema})
+	}
+	if c.takes != nil {
+		op.RequestBody = &huma.RequestBody{Required: true, Content: d.content("application/json", c.takes)}
+	}
+	statuses := c.statuses
+	if len(statuses) == 0 {
+		statuses = []int{http.StatusOK}
+	}
+	for _, status := range statuses {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: wentWell(c, status), Content: d.content("application/json", c.answers)}
+	}
+	for _, t := range c.problems() {
+		status := strconv.Itoa(t.Status())
+		if before, ok := op.Responses[status]; ok {
+			before.Description += " " + problems[t]
+			continue
+		}
+		r := &huma.Response{Description: problems[t], Content: d.content(problem.MediaType, reflect.TypeFor[problemBody]())}
+		if t == problem.Unavailable {
+			r.Headers = map[string]*huma.Param{"Retry-After": {Description: "When to come back, in seconds.", Schema: &huma.Schema{Type: huma.TypeInteger}}}
+		}
+		op.Responses[status] = r
+	}
+	if len(c.Scopes) > 0 {
+		scopes := make([]string, len(c.Scopes))
+		for i, s := range c.Scopes {
+			scopes[i] = string(s)
+		}
+		op.Security = []map[string][]string{{"key": scopes}}
+		op.Description = "Scope: " + list(c.Scopes, "or") + "."
+	}
+	item := d.api.Paths[c.Path]
+	if item == nil {
+		item = &huma.PathItem{}
+		d.api.Paths[c.Path] = item
+	}
+	switch c.Method {
+	case http.MethodGet:
+		item.Get = op
+	case http.MethodPost:
+		item.Post = op
+	}
+}
+
+// content is a body of the type; nil is any JSON.
+func (d *document) content(media string, t reflect.Type) map[string]*huma.MediaType {
+	if t == nil {
+		return map[string]*huma.MediaType{media: {Schema: &huma.Schema{Type: huma.TypeObject}}}
+	}
+	return map[string]*huma.MediaType{media: {Schema: d.api.Components.Schemas.Schema(t, true, "")}}
+}
+
+func wentWell(c *call, status int) string {
+	switch {
+	case status == http.StatusCreated:
+		return "Made, and durable."
+	case slices.Contains(c.statuses, http.StatusCreated):
+		return "There already: every idempotency key was used for the same request before."
+	}
+	return "Done."
+}
+
+// problems says what each problem of the calls means.
+var problems = map[problem.Type]string{
+	problem.BadRequest:       "The body is no JSON, or holds what no store can keep.",
+	problem.Unauthenticated:  "There is no API key, or it is not valid.",
+	problem.Forbidden:        "The key has not the scope, or is limited to other queues.",
+	problem.NotFound:         "There is no such thing, or not any more.",
+	problem.Conflict:         "The idempotency key was used for another request.",
+	problem.TooLarge:         "The request or a payload is too large.",
+	problem.UnsupportedMedia: "The body does not say that it is JSON.",
+	problem.Invalid:          "The request says what can't be done; errors has everything that is wrong.",
+	problem.Internal:         "The server failed; its log says why.",
+	problem.Unavailable:      "The server can't do it now. A repeat with the same Idempotency-Key, claim_id or lease is safe.",
+}
+
+// problems are those that the call answers.
+func (c *call) problems() []problem.Type {
+	all := []problem.Type{problem.Invalid, problem.Internal, problem.Unavailable}
+	if len(c.Scopes) == 0 {
+		all = nil
+	} else {
+		all = append(all, problem.Unauthenticated, problem.Forbidden)
+	}
+	if c.takes != nil {
+		all = append(all, problem.BadRequest, problem.TooLarge, problem.UnsupportedMedia)
+	}
+	return append(all, c.fails...)
+}
