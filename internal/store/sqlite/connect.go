@@ -2,12 +2,9 @@ package sqlite
 
 import (
 	"database/sql/driver"
-	"errors"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"modernc.org/sqlite"
 )
@@ -26,11 +23,12 @@ const (
 	writing       role = "writing"       // the one that writes
 	reading       role = "reading"       // any number; they can't write
 	checkpointing role = "checkpointing" // moves the WAL into the file
+	copying       role = "copying"       // a backup's file
 )
 
 // The page caches, in KiB. The writer's holds the right edges of every table and
 // the heads of many lanes; a reader fetches rows by their number.
-var cacheKiB = map[role]int{writing: 32 << 10, reading: 4 << 10, checkpointing: 256}
+var cacheKiB = map[role]int{writing: 32 << 10, reading: 4 << 10, checkpointing: 256, copying: 256}
 
 // busyMillis is how long a connection waits for a lock. Locks are held by this
 // process alone (see lock.go), and for microseconds: a wait that long is a
@@ -58,6 +56,9 @@ func dsn(path, vfs string, r role) string {
 	if vfs != "" {
 		q.Set("vfs", vfs)
 	}
+	if r == writing { // a WAL that a long reader let grow is cut when it begins anew
+		q.Add("_pragma", "journal_size_limit="+strconv.Itoa(MaxWAL))
+	}
 	if r == reading {
 		q.Add("_pragma", "query_only=on")
 	}
@@ -69,31 +70,11 @@ func connect(path, vfs string, r role) (driver.Conn, error) {
 	return driverOf.Open(dsn(path, vfs, r))
 }
 
-// execSQL runs statements on a connection that nothing is prepared for.
-func execSQL(c driver.Conn, text string) error {
-	s, err := c.Prepare(text)
-	if err != nil {
-		return err
-	}
-	_, err = s.Exec(nil) //nolint:staticcheck // the driver's own form has no context to pass
-	return errors.Join(err, s.Close())
-}
-
-// queryOne runs a statement that returns one row and returns its columns.
-func queryOne(c driver.Conn, text string, args ...driver.Value) ([]driver.Value, error) {
-	s, err := c.Prepare(text)
+// openConn is connect with statements that are kept.
+func openConn(path, vfs string, r role) (*conn, error) {
+	raw, err := connect(path, vfs, r)
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()          //nolint:errcheck // it only reads
-	rows, err := s.Query(args) //nolint:staticcheck // as above
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // it only reads
-	row := make([]driver.Value, len(rows.Columns()))
-	if err := rows.Next(row); err != nil {
-		return nil, fmt.Errorf("%s: %w", strings.Join(strings.Fields(text), " "), err)
-	}
-	return row, nil
+	return newConn(raw), nil
 }

@@ -63,4 +63,4 @@ func migrate(ctx context.Context, path, dsn string) (before, after int64, err er
 type connector string
 
 func (c connector) Connect(context.Context) (driver.Conn, error) { return driverOf.Open(string(c)) }
-func (c connector) Driver() driver.Driver                         { return driverOf }
+func (c connector) Driver() driver.Driver                        { return driverOf }

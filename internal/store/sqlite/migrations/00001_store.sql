@@ -4,11 +4,22 @@
 -- status: in running, else its last attempt's end, else queued. A queued job has
 -- its row in ready.
 
--- meta holds single values: the store's key, its clock, the highest seq given out.
+-- meta holds single values that stay: the store's key, its project.
 CREATE TABLE meta (
     name  TEXT NOT NULL PRIMARY KEY,
     value ANY NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- mark is one row that every commit writes, so that a commit whose answer was
+-- lost is known by its number, and nothing that was given out is given out again.
+CREATE TABLE mark (
+    one     INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    commits INTEGER NOT NULL,
+    seq     INTEGER NOT NULL, -- the highest of a job
+    attempt INTEGER NOT NULL, -- the highest n of an attempt
+    clock   INTEGER NOT NULL, -- the newest time that was given out
+    tick    INTEGER NOT NULL  -- when the last sweep was; 0 before the first
+) STRICT;
 
 -- lane is what jobs have in common that gates and workers look at.
 CREATE TABLE lane (
@@ -47,7 +58,7 @@ CREATE TABLE job (
 
 -- ready holds the queued jobs in the order of claims; those due later stand to
 -- the right. attempt is the number of the last one, bytes the size of the
--- content.
+-- content; policy and timeout_ms are the job's, so that a claim reads no job.
 CREATE TABLE ready (
     lane       INTEGER NOT NULL,
     run_at     INTEGER NOT NULL,
@@ -57,6 +68,8 @@ CREATE TABLE ready (
     lost       INTEGER NOT NULL,
     lost_row   INTEGER NOT NULL,
     unreceived INTEGER NOT NULL,
+    policy     INTEGER NOT NULL,
+    timeout_ms INTEGER NOT NULL,
     bytes      INTEGER NOT NULL,
     PRIMARY KEY (lane, run_at, seq)
 ) STRICT, WITHOUT ROWID;
@@ -66,11 +79,14 @@ CREATE TABLE ready (
 CREATE TABLE running (
     seq         INTEGER NOT NULL PRIMARY KEY,
     lane        INTEGER NOT NULL,
+    run_at      INTEGER NOT NULL, -- when it could be claimed
     attempt     INTEGER NOT NULL CHECK (attempt > 0),
     charged     INTEGER NOT NULL,
     lost        INTEGER NOT NULL,
     lost_row    INTEGER NOT NULL,
     unreceived  INTEGER NOT NULL,
+    policy      INTEGER NOT NULL,
+    timeout_ms  INTEGER NOT NULL,
     bytes       INTEGER NOT NULL,
     worker      TEXT NOT NULL,
     claim       TEXT NOT NULL, -- '' for none
@@ -80,7 +96,6 @@ CREATE TABLE running (
     lease_ms    INTEGER NOT NULL CHECK (lease_ms > 0),
     lease_until INTEGER NOT NULL,
     deadline    INTEGER NOT NULL,
-    log_bytes   INTEGER NOT NULL DEFAULT 0,
     log_cut     INTEGER NOT NULL DEFAULT 0 CHECK (log_cut IN (0, 1))
 ) STRICT;
 
@@ -176,6 +191,7 @@ CREATE TABLE letter (
     route       TEXT NOT NULL,
     at          INTEGER NOT NULL,
     state       TEXT NOT NULL CHECK (state IN ('open', 'replayed', 'purged')),
+    state_at    INTEGER, -- when it left open
     body        BLOB NOT NULL
 ) STRICT;
 CREATE INDEX letter_message ON letter (message_id);
@@ -184,5 +200,5 @@ CREATE INDEX letter_settled ON letter (at) WHERE state <> 'open';
 
 INSERT INTO meta (name, value) VALUES
     ('key', randomblob(32)),
-    ('project', 'default'),
-    ('seq', 0);
+    ('project', 'default');
+INSERT INTO mark (one, commits, seq, attempt, clock, tick) VALUES (1, 0, 0, 0, 0, 0);

@@ -1,0 +1,122 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"modernc.org/sqlite"
+
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// backupStep is how many pages are copied between two looks at ctx: 1 MiB.
+const backupStep = 256
+
+// Backup copies the store as of now to a new file that a store can be opened on.
+// An existing file is fs.ErrExist; a copy that is not whole leaves no file. The
+// file holds the keys' hashes and every payload: its mode is 0600.
+//
+// It copies pages inside one read transaction, at the speed of the disk. While
+// it runs the WAL grows by what is written, and can't begin anew.
+func (s *Store) Backup(ctx context.Context, file string) (err error) {
+	file, err = filepath.Abs(file)
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return fmt.Errorf("backup to %s: %w: name a new file", file, fs.ErrExist)
+	}
+	part := file + "." + rand.Text()[:8] + ".part"
+	defer func() {
+		if removed := os.Remove(part); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}()
+	if err := makeFile(part); err != nil {
+		return fmt.Errorf("backup to %s: %w", file, err)
+	}
+	if err := s.copyTo(ctx, part); err != nil {
+		return fmt.Errorf("backup to %s: %w", file, err)
+	}
+	if err := place(part, file); err != nil {
+		return fmt.Errorf("backup to %s: %w", file, err)
+	}
+	return nil
+}
+
+func makeFile(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// copyTo copies the pages of one moment to a file that is there and empty.
+func (s *Store) copyTo(ctx context.Context, part string) (err error) {
+	c, err := openConn(s.path, s.options.VFS, reading)
+	if err != nil {
+		return explain(err)
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	// The transaction holds the moment while the steps go on.
+	if _, err := c.exec("BEGIN"); err != nil {
+		return explain(err)
+	}
+	if _, err := c.one("SELECT value FROM meta LIMIT 1", func(*row) error { return nil }); err != nil {
+		return explain(err)
+	}
+	source, ok := c.raw.(interface {
+		NewBackup(dst string) (*sqlite.Backup, error)
+	})
+	if !ok {
+		return fmt.Errorf("internal: a connection of %T makes no backup", c.raw)
+	}
+	b, err := source.NewBackup(dsn(part, "", copying))
+	if err != nil {
+		return explain(err)
+	}
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(err, b.Finish())
+		}
+		if more, err = b.Step(backupStep); err != nil {
+			return errors.Join(explain(err), b.Finish())
+		}
+	}
+	return b.Finish()
+}
+
+// place makes a copy durable and gives it its name, which nothing may have by
+// now.
+func place(part, file string) error {
+	f, err := os.OpenFile(part, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(part, file); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%w: name a new file", err)
+		}
+		// A file system without links: between the look and the rename somebody
+		// could still make a file of the name.
+		if _, err := os.Lstat(file); err == nil {
+			return fmt.Errorf("%w: name a new file", fs.ErrExist)
+		}
+		if err := os.Rename(part, file); err != nil {
+			return err
+		}
+	}
+	return syncFolder(filepath.Dir(file))
+}

@@ -1,0 +1,389 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+const (
+	// LIMIT +? and not LIMIT ?: the library prepares a statement anew for each
+	// value of a bare one.
+	sqlHeads = `SELECT run_at, seq, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes
+		FROM ready WHERE lane=? ORDER BY run_at, seq LIMIT +?`
+	sqlTake = `INSERT INTO running(seq, lane, run_at, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes,
+		worker, claim, claimed_at, lease_ms, lease_until, deadline)
+		SELECT seq, lane, run_at, attempt+1, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes, ?, ?, ?, ?, ?, ?+timeout_ms
+		FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)`
+	sqlTaken    = "DELETE FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)"
+	sqlUntake   = "DELETE FROM running WHERE seq=? AND attempt=?"
+	maxHeads    = 1000 // rows that one take reads: as many as a claim may have
+	claimNeeded = 1    // jobs that a claim gets whatever their size
+)
+
+// Claim takes due jobs under leases.
+func (s *Store) Claim(ctx context.Context, w store.Want) (store.Claim, error) {
+	c := newClaim(ctx, w)
+	if err := s.writer.enqueue(ctx, c.call); err != nil {
+		return store.Claim{}, err
+	}
+	if err := s.awaitClaim(ctx, c); err != nil {
+		return store.Claim{}, err
+	}
+	if len(c.got) == 0 {
+		return store.Claim{Now: at(c.now)}, nil
+	}
+	jobs, err := s.claimed(ctx, c)
+	if err != nil {
+		return store.Claim{}, s.giveBack(ctx, c, err)
+	}
+	return store.Claim{Now: at(c.now), Jobs: jobs}, nil
+}
+
+// awaitClaim waits until the claim got something, or waited long enough.
+func (s *Store) awaitClaim(ctx context.Context, c *claim) error {
+	if c.want.Wait <= 0 {
+		return s.writer.await(ctx, c.call)
+	}
+	timer := time.NewTimer(c.want.Wait)
+	defer timer.Stop()
+	select {
+	case <-c.call.done:
+		return c.call.err
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-s.writer.ended:
+	}
+	if c.call.leave() { // the writer did not even get to it
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return nil
+	}
+	// It waits in the writer, or is being served. A closing writer ends it too.
+	unpark := newCall(0, func(t *tx) error { t.w.state.parked.end(c, t.now, ctx.Err()); return nil })
+	if err := s.writer.enqueue(context.WithoutCancel(ctx), unpark); err == nil {
+		select {
+		case <-unpark.done:
+		case <-s.writer.ended:
+		}
+	}
+	<-c.call.done
+	return c.call.err
+}
+
+// claim is a Claim on its way through the writer.
+type claim struct {
+	ctx   context.Context // of the caller: a claim for one who is gone takes nothing
+	want  store.Want
+	plan  lane.Want
+	lease map[string]int64 // by queue
+	call  *call
+
+	// What it got, and when.
+	now   int64
+	got   []granted
+	bytes int64
+	// twin is an earlier claim of this transaction whose leases it got.
+	shared shared
+
+	keys   []parkedKey // where it waits
+	ticket int64       // its place among those that wait; 0 where it does not
+}
+
+type shared bool
+
+// granted is a lease as it was when its claim was committed.
+type granted struct {
+	lease
+	lane   lane.Key
+	policy *job.Snapshot
+	made   *createdJob // nil: what it carries is to be read
+	lent   *lease
+}
+
+func newClaim(ctx context.Context, w store.Want) *claim {
+	c := &claim{ctx: ctx, want: w, lease: make(map[string]int64, len(w.Queues))}
+	for _, q := range w.Queues {
+		if _, twice := c.lease[q.Queue]; !twice {
+			c.plan.Queues = append(c.plan.Queues, q.Queue)
+		}
+		c.lease[q.Queue] = max(q.Lease.Milliseconds(), 1)
+	}
+	c.plan.Tasks = w.Tasks
+	c.call = newCall(0, c.run)
+	return c
+}
+
+// reset forgets what a transaction gave that was rolled back.
+func (c *claim) reset() { c.got, c.bytes, c.shared = c.got[:0], 0, false }
+
+func (c *claim) run(t *tx) error {
+	c.reset()
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	s := t.w.state
+	if c.want.ClaimID != "" {
+		if again, err := c.repeat(t); again || err != nil {
+			return err
+		}
+		// An older one that still waits under this id has lost its caller, or
+		// has one who asks twice: only the newest is served.
+		if old := s.parked.byID[claimKey{c.want.Worker, c.want.ClaimID}]; old != nil {
+			s.parked.end(old, t.now, nil)
+		}
+	}
+	if err := t.serve(c); err != nil || len(c.got) > 0 {
+		return err
+	}
+	c.now = t.now
+	if c.want.Wait > 0 {
+		s.parked.add(c)
+		t.parkings = append(t.parkings, c)
+		c.call.wait = true
+	}
+	return nil
+}
+
+// repeat gives the leases of the claim's id that still hold.
+func (c *claim) repeat(t *tx) (again repeated, err error) {
+	of := t.w.state.claims[claimKey{c.want.Worker, c.want.ClaimID}]
+	if len(of) == 0 {
+		return false, nil
+	}
+	for _, l := range of {
+		if err := t.grant(c, l); err != nil {
+			return false, err
+		}
+	}
+	slices.SortFunc(c.got, func(a, b granted) int { return int(a.seq - b.seq) })
+	// The first one may still be in this transaction: its leases stay, though
+	// its caller may be gone.
+	for _, other := range t.claims {
+		if other.want.Worker == c.want.Worker && other.want.ClaimID == c.want.ClaimID {
+			other.shared = true
+		}
+	}
+	c.now, c.shared = t.now, true
+	t.claims = append(t.claims, c)
+	return true, nil
+}
+
+type repeated bool
+
+// serve gives a claim what it can have now.
+func (t *tx) serve(c *claim) error {
+	s := t.w.state
+	for len(c.got) < c.want.Max && c.bytes < int64(c.want.MaxBytes) || len(c.got) == 0 {
+		c.plan.Max = c.want.Max - len(c.got)
+		takes := s.board.Plan(at(t.now), c.plan)
+		before := len(c.got)
+		for _, k := range takes {
+			full, err := t.take(c, s.lanes[k.Lane], k.N)
+			if err != nil {
+				return err
+			}
+			if full {
+				break
+			}
+		}
+		if len(c.got) == before {
+			break
+		}
+	}
+	if len(c.got) > 0 {
+		c.now = t.now
+		t.claims = append(t.claims, c)
+	}
+	return nil
+}
+
+// take gives a claim up to n due jobs from the head of a lane. full says that the
+// next one passes its bytes.
+func (t *tx) take(c *claim, l *laneRow, n int) (full filled, err error) {
+	s := t.w.state
+	t.touch(l)
+	n = min(n, maxHeads)
+	length := c.lease[l.key.Queue]
+	var leases []*lease
+	head, more := int64(0), queuedMore(false)
+	err = t.each(sqlHeads, func(r *row) error {
+		runAt, bytes := r.int(0), r.int(9)
+		over := len(c.got)+len(leases) >= claimNeeded && c.bytes+bytes > int64(c.want.MaxBytes)
+		if runAt > t.now || len(leases) == n || over {
+			head, more, full = runAt, true, filled(over && runAt <= t.now)
+			return errEnough
+		}
+		c.bytes += bytes
+		leases = append(leases, &lease{
+			seq: r.int(1), lane: l, runAt: runAt, attempt: int(r.int(2)) + 1,
+			counts: scanCounts(r, 3), policy: policyID(r.int(7)), timeout: r.int(8), bytes: bytes,
+			worker: c.want.Worker, claim: c.want.ClaimID, claimedAt: t.now,
+			length: length, until: t.now + length, deadline: t.now + r.int(8),
+		})
+		return nil
+	}, int64(l.id), n+1)
+	if err != nil {
+		return false, err
+	}
+	if len(leases) == 0 {
+		if !more {
+			return full, t.diverge("lane %d has %d ready jobs by its count and none by its rows", l.id, l.tally.ready)
+		}
+		s.setReady(l, l.tally.ready, head, t.now)
+		return full, nil
+	}
+	last := leases[len(leases)-1]
+	made, err := t.exec(sqlTake, c.want.Worker, c.want.ClaimID, t.now, length, t.now+length, t.now, int64(l.id), last.runAt, last.seq)
+	if err != nil {
+		return false, err
+	}
+	gone, err := t.exec(sqlTaken, int64(l.id), last.runAt, last.seq)
+	if err != nil {
+		return false, err
+	}
+	if made != int64(len(leases)) || gone != made {
+		return false, t.diverge("%d jobs of lane %d were taken, %d made running, %d no longer ready", len(leases), l.id, made, gone)
+	}
+	l.tally.running += made
+	s.setReady(l, l.tally.ready-made, head, t.now)
+	if (l.tally.ready > 0) != bool(more) {
+		return false, t.diverge("lane %d has %d ready jobs by its count, the next at %d", l.id, l.tally.ready, head)
+	}
+	for _, lent := range leases {
+		t.leases = append(t.leases, leaseBefore{lease: lent, what: leaseAdded})
+		s.add(lent)
+		if err := t.grant(c, lent); err != nil {
+			return false, err
+		}
+	}
+	return full, nil
+}
+
+type (
+	filled     bool
+	queuedMore bool
+)
+
+// grant notes a lease as the claim's.
+func (t *tx) grant(c *claim, l *lease) error {
+	policy, err := t.policy(l.policy)
+	if err != nil {
+		return err
+	}
+	g := granted{lease: *l, lane: l.lane.key, policy: policy, lent: l}
+	if i := l.seq - t.first; i >= 0 && i < int64(len(t.created)) {
+		g.made = &t.created[i]
+	}
+	c.got = append(c.got, g)
+	return nil
+}
+
+// letGo gives back what claims got whose callers have gone meanwhile.
+func (t *tx) letGo() {
+	for _, c := range t.claims {
+		if c.shared || len(c.got) == 0 {
+			continue
+		}
+		err := c.ctx.Err()
+		if err == nil {
+			continue
+		}
+		for _, g := range c.got {
+			if t.untake(g.lent) != nil {
+				return // it is in t.failed
+			}
+		}
+		c.reset()
+		c.call.err = err
+	}
+}
+
+// untake makes a claim of one job undone: it stands where it stood, and the
+// attempt never was.
+func (t *tx) untake(l *lease) error {
+	s := t.w.state
+	n, err := t.exec(sqlUntake, l.seq, l.attempt)
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return t.diverge("the running row of job %d, attempt %d, is gone", l.seq, l.attempt)
+	}
+	t.touch(l.lane)
+	t.leases = append(t.leases, leaseBefore{lease: l, what: leaseRemoved})
+	s.remove(l)
+	l.lane.tally.running--
+	return t.ready(l.lane, l.runAt, l.seq, l.attempt-1, l.counts, int64(l.policy), l.timeout, l.bytes)
+}
+
+// claimed makes the jobs of a claim, after its commit.
+func (s *Store) claimed(ctx context.Context, c *claim) ([]store.Claimed, error) {
+	var read []int64
+	for i := range c.got {
+		if c.got[i].made == nil {
+			read = append(read, c.got[i].seq)
+		}
+	}
+	var found map[int64]*job.Job
+	if len(read) > 0 {
+		var err error
+		// The caller may be gone by now; what it has claimed is read all the
+		// same, or given back.
+		if found, err = s.contents(context.WithoutCancel(ctx), read); err != nil {
+			return nil, err
+		}
+	}
+	jobs := make([]store.Claimed, len(c.got))
+	for i := range c.got {
+		g := &c.got[i]
+		j := found[g.seq]
+		if g.made != nil {
+			j = g.made.reading(s.ids, g)
+		}
+		if j == nil {
+			return nil, fmt.Errorf("%w: job %d has no row", ErrDamaged, g.seq)
+		}
+		j.Status, j.Attempt, j.Counts, j.RunAt = job.Running, g.attempt, g.counts, at(g.runAt)
+		jobs[i] = store.Claimed{
+			Job: j, Lease: s.tokens.Make(g.seq, g.attempt), LeaseFor: time.Duration(g.length) * time.Millisecond,
+			LeaseUntil: at(g.until), Deadline: at(g.deadline),
+		}
+	}
+	return jobs, nil
+}
+
+// reading is the job as a read would return it.
+func (m *createdJob) reading(ids job.IDs, g *granted) *job.Job {
+	n := m.job
+	return &job.Job{
+		ID: ids.Make(at(m.at), g.seq), Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,
+		Content: n.Content, Tags: n.Tags, Trace: n.Trace, Policy: *g.policy, Timeout: time.Duration(g.timeout) * time.Millisecond,
+		CreatedAt: at(m.at),
+	}
+}
+
+// giveBack undoes a claim whose jobs could not be read: nobody has its tokens.
+func (s *Store) giveBack(ctx context.Context, c *claim, why error) error {
+	err := s.writer.submit(context.WithoutCancel(ctx), 0, func(t *tx) error {
+		for _, g := range c.got {
+			if l := t.w.state.running[g.seq]; l != nil && l.attempt == g.attempt {
+				if err := t.untake(l); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: what was claimed could not be read: %w", store.ErrUnknown, errors.Join(why, err))
+	}
+	return fmt.Errorf("what was claimed could not be read: %w", why)
+}

@@ -1,0 +1,235 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/v2"
+	"fmt"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+const (
+	sqlIdem = `SELECT i.seq, i.hash, j.created_at FROM idem i CROSS JOIN job j ON j.seq=i.seq WHERE i.key=?`
+	// sqlIdemNew changes nothing where the key is there.
+	sqlIdemNew = "INSERT INTO idem(key, seq, hash) VALUES (?, ?, ?) ON CONFLICT(key) DO NOTHING"
+	sqlLaneNew = "INSERT INTO lane(lane, queue, task, version, endpoint, priority) VALUES (?, ?, ?, ?, ?, ?)"
+	sqlJobNew  = `INSERT INTO job(seq, lane, run_at, created_at, policy, timeout_ms, key, trace, tags, head, payload)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlReadyNew = `INSERT INTO ready(lane, run_at, seq, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+)
+
+// jobOverhead is what a job adds to a group beside its content, about.
+const jobOverhead = 200
+
+// Create stores all of the jobs or none.
+func (s *Store) Create(ctx context.Context, jobs []store.NewJob) ([]store.Created, error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	if s.space.room() == roomReserve {
+		return nil, fmt.Errorf("%w: less is left on it than the reserve", store.ErrFull)
+	}
+	c := creation{ids: s.ids, jobs: jobs, tags: make([]any, len(jobs)), made: make([]store.Created, len(jobs))}
+	size := 0
+	for i := range jobs {
+		size += jobs[i].Content.Size() + jobOverhead
+		if len(jobs[i].Tags) == 0 {
+			continue
+		}
+		text, err := json.Marshal(jobs[i].Tags)
+		if err != nil {
+			return nil, fmt.Errorf("tags: %w", err)
+		}
+		c.tags[i] = string(text)
+	}
+	if err := s.writer.submit(ctx, size, c.run); err != nil {
+		return nil, err
+	}
+	return c.made, nil
+}
+
+// creation is a Create on its way through the writer.
+type creation struct {
+	ids  job.IDs
+	jobs []store.NewJob
+	tags []any // as JSON; nil for none
+	made []store.Created
+}
+
+func (c *creation) run(t *tx) error {
+	clear(c.made)
+	if len(c.jobs) == 1 {
+		return c.single(t)
+	}
+	// All keys first: a conflict ends the call before anything is written.
+	first := map[string]int{} // the first job of each key
+	for i := range c.jobs {
+		j := &c.jobs[i]
+		if j.Key == "" {
+			continue
+		}
+		k, twice := first[j.Key]
+		if !twice {
+			first[j.Key] = i
+			if err := c.find(t, i); err != nil {
+				return err
+			}
+		} else if c.jobs[k].Hash != j.Hash {
+			return &store.ConflictError{Index: i, Key: j.Key, ID: c.made[k].ID}
+		}
+	}
+	for i := range c.jobs {
+		j := &c.jobs[i]
+		if c.made[i].Found {
+			continue
+		}
+		if k, keyed := first[j.Key]; keyed && k != i {
+			c.made[i] = store.Created{ID: c.made[k].ID, Found: true}
+			continue
+		}
+		if err := c.create(t, i); err != nil {
+			return err
+		}
+		if j.Key == "" {
+			continue
+		}
+		n, err := t.exec(sqlIdemNew, j.Key, t.w.state.seq, j.Hash[:])
+		if err != nil {
+			return err
+		}
+		if n != 1 {
+			return t.diverge("the idempotency key %q is there, but was not", j.Key)
+		}
+	}
+	return nil
+}
+
+// single creates one job. Its key is looked up by writing it, which saves a
+// statement where it is new.
+func (c *creation) single(t *tx) error {
+	if j := &c.jobs[0]; j.Key != "" {
+		n, err := t.exec(sqlIdemNew, j.Key, t.w.state.seq+1, j.Hash[:])
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			if err := c.find(t, 0); err != nil {
+				return err
+			}
+			if !c.made[0].Found {
+				return t.diverge("the idempotency key %q leads to no job", j.Key)
+			}
+			return nil
+		}
+	}
+	return c.create(t, 0)
+}
+
+// find looks whether the key of a job is there already.
+func (c *creation) find(t *tx, i int) error {
+	j := &c.jobs[i]
+	var hash []byte
+	_, err := t.one(sqlIdem, func(r *row) error {
+		hash = r.blob(1)
+		c.made[i] = store.Created{ID: c.ids.Make(at(r.int(2)), r.int(0)), Found: true}
+		return nil
+	}, j.Key)
+	if err == nil && hash != nil && !bytes.Equal(hash, j.Hash[:]) {
+		return &store.ConflictError{Index: i, Key: j.Key, ID: c.made[i].ID}
+	}
+	return err
+}
+
+// create writes one job.
+func (c *creation) create(t *tx, i int) error {
+	s, j := t.w.state, &c.jobs[i]
+	l, err := t.lane(lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority})
+	if err != nil {
+		return err
+	}
+	policy, err := t.policyID(j.Policy)
+	if err != nil {
+		return err
+	}
+	runAt := t.now
+	if !j.RunAt.IsZero() {
+		runAt = max(runAt, j.RunAt.UnixMilli())
+	} else if j.Delay > 0 {
+		runAt += j.Delay.Milliseconds()
+	}
+	seq, timeout := s.seq+1, max(j.Timeout.Milliseconds(), 1)
+	payload := j.Content.Payload
+	if payload == nil {
+		payload = []byte{}
+	}
+	if _, err := t.exec(sqlJobNew, seq, int64(l.id), runAt, t.now, int64(policy), timeout,
+		orNull(j.Key), orNull(j.Trace), c.tags[i], j.Content.Head, payload); err != nil {
+		return err
+	}
+	s.seq = seq
+	t.created = append(t.created, createdJob{j, t.now})
+	c.made[i] = store.Created{ID: c.ids.Make(at(t.now), seq), CreatedAt: at(t.now), RunAt: at(runAt)}
+	return t.ready(l, runAt, seq, 0, job.Counts{}, int64(policy), timeout, int64(j.Content.Size()))
+}
+
+// createdJob is a job that this transaction made: one that is claimed in it
+// needs no read.
+type createdJob struct {
+	job *store.NewJob
+	at  int64
+}
+
+// orNull is NULL for "".
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// lane returns the lane of a key, made where it is new, to be changed.
+func (t *tx) lane(k lane.Key) (*laneRow, error) {
+	s := t.w.state
+	id, known := s.board.Find(k)
+	if !known {
+		id = lane.ID(len(s.lanes))
+		s.board.Add(id, k)
+		s.lanes = append(s.lanes, &laneRow{id: id, key: k})
+	}
+	l := s.lanes[id]
+	t.touch(l)
+	if l.stored {
+		return l, nil
+	}
+	if _, err := t.exec(sqlLaneNew, int64(id), k.Queue, k.Task, k.Version, k.Endpoint, k.Priority); err != nil {
+		return nil, err
+	}
+	l.stored = true
+	return l, nil
+}
+
+// ready puts a job into the line of its lane. The lane was touched.
+func (t *tx) ready(l *laneRow, runAt, seq int64, attempt int, c job.Counts, policy, timeout, bytes int64) error {
+	if _, err := t.exec(sqlReadyNew, int64(l.id), runAt, seq, attempt, c.Charged, c.Lost, c.LostInRow, c.Unreceived, policy, timeout, bytes); err != nil {
+		return err
+	}
+	t.queued(l, runAt)
+	return nil
+}
+
+// queued counts a job that came to stand ready in the lane.
+func (t *tx) queued(l *laneRow, runAt int64) {
+	s := t.w.state
+	head := runAt
+	if l.tally.ready > 0 {
+		head = min(head, l.head)
+	}
+	s.setReady(l, l.tally.ready+1, head, t.now)
+	if runAt <= t.now && len(s.parked.all) > 0 {
+		t.hot = append(t.hot, l)
+	}
+}

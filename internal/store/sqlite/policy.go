@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"crypto/sha256"
+	"encoding/json/v2"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+)
+
+// writtenPolicy is a snapshot as the policy table keeps it. Members may be added
+// but keep their meaning: old rows are read for ever.
+type writtenPolicy struct {
+	MaxAttempts int        `json:"max_attempts"`
+	InitialMS   int64      `json:"initial_ms"`
+	Factor      float64    `json:"factor"`
+	MaxDelayMS  int64      `json:"max_delay_ms"`
+	Jitter      float64    `json:"jitter"`
+	From        levelsForm `json:"from"`
+}
+
+type levelsForm struct {
+	MaxAttempts job.Level `json:"max_attempts"`
+	Initial     job.Level `json:"initial"`
+	Factor      job.Level `json:"factor"`
+	MaxDelay    job.Level `json:"max_delay"`
+	Jitter      job.Level `json:"jitter"`
+}
+
+func encodePolicy(s job.Snapshot) (string, error) {
+	text, err := json.Marshal(writtenPolicy{
+		MaxAttempts: s.MaxAttempts, InitialMS: s.Initial.Milliseconds(), Factor: s.Factor,
+		MaxDelayMS: s.MaxDelay.Milliseconds(), Jitter: s.Jitter, From: levelsForm(s.From),
+	})
+	return string(text), err
+}
+
+func decodePolicy(text string) (job.Snapshot, error) {
+	var p writtenPolicy
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return job.Snapshot{}, err
+	}
+	return job.Snapshot{
+		Policy: job.Policy{
+			MaxAttempts: p.MaxAttempts, Initial: time.Duration(p.InitialMS) * time.Millisecond, Factor: p.Factor,
+			MaxDelay: time.Duration(p.MaxDelayMS) * time.Millisecond, Jitter: p.Jitter,
+		},
+		From: job.Levels(p.From),
+	}, nil
+}
+
+// maxPolicies is how many snapshots the writer remembers. A fleet has as many as
+// it has settings, but jobs may bring their own.
+const maxPolicies = 10_000
+
+// policies remembers snapshots by number and numbers by snapshot.
+type policies struct {
+	byID map[policyID]*job.Snapshot
+	ids  map[job.Snapshot]policyID
+}
+
+func newPolicies() *policies {
+	return &policies{byID: map[policyID]*job.Snapshot{}, ids: map[job.Snapshot]policyID{}}
+}
+
+func (p *policies) remember(id policyID, s job.Snapshot) *job.Snapshot {
+	if len(p.byID) >= maxPolicies {
+		clear(p.byID)
+		clear(p.ids)
+	}
+	kept := &s
+	p.byID[id], p.ids[s] = kept, id
+	return kept
+}
+
+func (p *policies) forget(id policyID) {
+	if s := p.byID[id]; s != nil {
+		delete(p.ids, *s)
+		delete(p.byID, id)
+	}
+}
+
+const (
+	sqlPolicyOf  = "SELECT policy FROM policy WHERE hash=?"
+	sqlPolicyNew = "INSERT INTO policy(policy, hash, body) VALUES (NULL, ?, ?) RETURNING policy"
+	sqlPolicy    = "SELECT body FROM policy WHERE policy=?"
+)
+
+// policyID returns the number of a snapshot, stored where it is new.
+func (t *tx) policyID(s job.Snapshot) (id policyID, err error) {
+	known := t.w.state.policies
+	if id, ok := known.ids[s]; ok {
+		return id, nil
+	}
+	body, err := encodePolicy(s)
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	hash := sha256.Sum256([]byte(body))
+	take := func(r *row) error { id = policyID(r.int(0)); return nil }
+	there, err := t.one(sqlPolicyOf, take, hash[:])
+	if err != nil {
+		return 0, err
+	}
+	if !there {
+		if err := t.write(); err != nil {
+			return 0, err
+		}
+		if _, err := t.one(sqlPolicyNew, take, hash[:], body); err != nil {
+			return 0, err
+		}
+		t.policies = append(t.policies, id)
+	}
+	known.remember(id, s)
+	return id, nil
+}
+
+// policy returns the snapshot of a number.
+func (t *tx) policy(id policyID) (*job.Snapshot, error) {
+	known := t.w.state.policies
+	if s := known.byID[id]; s != nil {
+		return s, nil
+	}
+	var s job.Snapshot
+	there, err := t.one(sqlPolicy, func(r *row) (err error) { s, err = decodePolicy(r.text(0)); return err }, int64(id))
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, t.diverge("policy %d is missing", id)
+	}
+	return known.remember(id, s), nil
+}

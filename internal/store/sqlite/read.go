@@ -1,0 +1,367 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// readerCount is how many read at one moment. A read takes some microseconds to
+// milliseconds of processor, so more than there are cores wait for cores.
+const readerCount = 4
+
+// readers are connections that can't write. They are safe for concurrent use.
+type readers struct {
+	path, vfs string
+	idle      chan *conn // a nil one is opened by who takes it
+}
+
+func openReaders(path, vfs string) (*readers, error) {
+	r := &readers{path: path, vfs: vfs, idle: make(chan *conn, readerCount)}
+	first, err := openConn(path, vfs, reading)
+	if err != nil {
+		return nil, err
+	}
+	r.idle <- first
+	for range readerCount - 1 {
+		r.idle <- nil
+	}
+	return r, nil
+}
+
+// close waits for who reads and closes every connection.
+func (r *readers) close() error {
+	var errs []error
+	for range readerCount {
+		if c := <-r.idle; c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	close(r.idle)
+	return errors.Join(errs...)
+}
+
+// use hands a connection to read. ctx bounds the wait for one.
+func (r *readers) use(ctx context.Context, read func(*conn) error) (err error) {
+	var c *conn
+	var open bool
+	select {
+	case c, open = <-r.idle:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !open {
+		return store.ErrClosed
+	}
+	defer func() { r.idle <- c }()
+	if c == nil {
+		if c, err = openConn(r.path, r.vfs, reading); err != nil {
+			c = nil
+			return explain(err)
+		}
+	}
+	if err := read(c); err != nil {
+		if resultCode(err) != 0 { // it may be the connection: the next reader opens another
+			err = errors.Join(explain(err), c.close())
+			c = nil
+		}
+		return err
+	}
+	return nil
+}
+
+// view is use in one read transaction: what read sees belongs together. It must
+// be short: the WAL can't begin anew while it lasts.
+func (r *readers) view(ctx context.Context, read func(*conn) error) error {
+	return r.use(ctx, func(c *conn) error {
+		if _, err := c.exec("BEGIN"); err != nil {
+			return err
+		}
+		err := read(c)
+		_, ended := c.exec("ROLLBACK")
+		return errors.Join(err, ended)
+	})
+}
+
+func (s *Store) meta(ctx context.Context, name string) (value any, err error) {
+	err = s.readers.use(ctx, func(c *conn) error {
+		_, err := c.one("SELECT value FROM meta WHERE name = ?", func(r *row) error { value = r.values[0]; return nil }, name)
+		return err
+	})
+	return value, err
+}
+
+// selectJob reads what is written once of a job, by columns that scanJob takes.
+const selectJob = `SELECT j.seq, j.lane, j.run_at, j.created_at, j.timeout_ms, j.trace, j.tags, j.head, j.payload,
+	l.queue, l.task, l.version, l.endpoint, l.priority, p.body
+	FROM job j CROSS JOIN lane l ON l.lane = j.lane CROSS JOIN policy p ON p.policy = j.policy`
+
+const sqlJob = selectJob + " WHERE j.seq = ?"
+
+// scanJob makes the job of a row: what is written once.
+func (s *Store) scanJob(r *row) (*job.Job, error) {
+	created := at(r.int(3))
+	j := &job.Job{
+		ID: s.ids.Make(created, r.int(0)), CreatedAt: created, RunAt: at(r.int(2)),
+		Timeout: time.Duration(r.int(4)) * time.Millisecond, Trace: r.text(5),
+		Content: job.Content{Head: r.blob(7), Payload: r.blob(8)},
+		Queue:   r.text(9), Task: r.text(10), Version: r.text(11), Endpoint: r.text(12), Priority: int(r.int(13)),
+		Status: job.Queued,
+	}
+	var err error
+	if j.Tags, err = decodeTags(r.text(6)); err != nil {
+		return nil, fmt.Errorf("%s: %w", j.ID, err)
+	}
+	if j.Policy, err = decodePolicy(r.text(14)); err != nil {
+		return nil, fmt.Errorf("%w: the policy of %s: %w", ErrDamaged, j.ID, err)
+	}
+	return j, nil
+}
+
+// decodeTags reads the column of tags; "" is none.
+func decodeTags(text string) (tags []string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &tags); err != nil {
+		return nil, fmt.Errorf("%w: tags: %w", ErrDamaged, err)
+	}
+	return tags, nil
+}
+
+// standing is where a job is and what its attempts left.
+type standing struct {
+	status   job.Status
+	attempt  int
+	counts   job.Counts
+	runAt    time.Time // zero: the job's first
+	finished time.Time
+	reason   job.Reason
+	result   []byte
+	err      *job.Error
+}
+
+const (
+	sqlStandingRunning = `SELECT attempt, charged, lost, lost_row, unreceived FROM running WHERE seq = ?`
+	sqlStandingLast    = `SELECT number, all_charged, lost, lost_row, unreceived, next_run_at, "end", reason, ended_at, result, error
+		FROM attempt WHERE seq = ? ORDER BY number DESC LIMIT 1`
+	sqlStandingDue   = `SELECT next_run_at FROM attempt WHERE seq = ? AND next_run_at IS NOT NULL ORDER BY number DESC LIMIT 1`
+	sqlStandingError = `SELECT error FROM attempt WHERE seq = ? AND error IS NOT NULL ORDER BY number DESC LIMIT 1`
+)
+
+// standingOf reads where a job is: a row in running; its last attempt's end;
+// else it is queued. The caller is in a read transaction.
+func standingOf(c *conn, seq int64) (standing, error) {
+	s := standing{status: job.Queued}
+	running, err := c.one(sqlStandingRunning, func(r *row) error {
+		s.status, s.attempt = job.Running, int(r.int(0))
+		s.counts = scanCounts(r, 1)
+		return nil
+	}, seq)
+	if err != nil {
+		return s, err
+	}
+	var wantDue, wantError bool
+	_, err = c.one(sqlStandingLast, func(r *row) error {
+		if !running {
+			s.attempt, s.counts = int(r.int(0)), scanCounts(r, 1)
+		}
+		if r.set(6) {
+			s.status, s.reason = job.Status(r.text(6)), job.Reason(r.text(7))
+			s.finished, s.result = at(r.int(8)), r.blob(9)
+		}
+		if r.set(5) {
+			s.runAt = at(r.int(5))
+		}
+		wantDue, wantError = !r.set(5) && r.int(0) > 1, !r.set(10) && r.int(0) > 1
+		if r.set(10) {
+			return decodeError(r.text(10), &s.err)
+		}
+		return nil
+	}, seq)
+	if err != nil {
+		return s, err
+	}
+	if wantDue {
+		if _, err := c.one(sqlStandingDue, func(r *row) error { s.runAt = at(r.int(0)); return nil }, seq); err != nil {
+			return s, err
+		}
+	}
+	if wantError {
+		if _, err := c.one(sqlStandingError, func(r *row) error { return decodeError(r.text(0), &s.err) }, seq); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// apply puts the standing on a job.
+func (s standing) apply(j *job.Job) {
+	j.Status, j.Attempt, j.Counts = s.status, s.attempt, s.counts
+	j.FinishedAt, j.Reason, j.Result, j.LastError = s.finished, s.reason, s.result, s.err
+	if !s.runAt.IsZero() {
+		j.RunAt = s.runAt
+	}
+}
+
+func scanCounts(r *row, i int) job.Counts {
+	return job.Counts{Charged: int(r.int(i)), Lost: int(r.int(i + 1)), LostInRow: int(r.int(i + 2)), Unreceived: int(r.int(i + 3))}
+}
+
+func decodeError(text string, e **job.Error) error {
+	*e = new(job.Error)
+	if err := json.Unmarshal([]byte(text), *e); err != nil {
+		return fmt.Errorf("%w: an attempt's error: %w", ErrDamaged, err)
+	}
+	return nil
+}
+
+const (
+	sqlAttempts = `SELECT number, worker, started_at, ended_at, outcome, charged, next_run_at, note, error
+		FROM attempt WHERE seq = ? ORDER BY number`
+	sqlAttemptRunning = `SELECT attempt, worker, coalesce(started_at, claimed_at) FROM running WHERE seq = ?`
+)
+
+// Job returns the job with every attempt.
+func (s *Store) Job(ctx context.Context, id string) (*job.Job, error) {
+	seq, _, ok := s.ids.Parse(id)
+	if !ok {
+		return nil, store.ErrNotFound
+	}
+	var j *job.Job
+	err := s.readers.view(ctx, func(c *conn) error {
+		there, err := c.one(sqlJob, func(r *row) (err error) { j, err = s.scanJob(r); return err }, seq)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return store.ErrNotFound
+		}
+		st, err := standingOf(c, seq)
+		if err != nil {
+			return err
+		}
+		st.apply(j)
+		if j.Attempts, err = attemptsOf(c, seq); err != nil {
+			return err
+		}
+		_, err = c.one(sqlAttemptRunning, func(r *row) error {
+			j.Attempts = append(j.Attempts, job.Attempt{Number: int(r.int(0)), Worker: r.text(1), StartedAt: at(r.int(2))})
+			return nil
+		}, seq)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+func attemptsOf(c *conn, seq int64) ([]job.Attempt, error) {
+	var all []job.Attempt
+	err := c.each(sqlAttempts, func(r *row) error {
+		a := job.Attempt{
+			Number: int(r.int(0)), Worker: r.text(1), StartedAt: at(r.int(2)), EndedAt: at(r.int(3)),
+			Outcome: job.Outcome(r.text(4)), Charged: r.int(5) != 0, Note: r.text(7),
+		}
+		if r.set(6) {
+			a.NextRunAt = at(r.int(6))
+		}
+		if r.set(8) {
+			if err := decodeError(r.text(8), &a.Error); err != nil {
+				return err
+			}
+		}
+		all = append(all, a)
+		return nil
+	}, seq)
+	return all, err
+}
+
+// contentChunk is how many jobs one statement of contents reads.
+const contentChunk = 32
+
+var sqlContents = selectJob + " WHERE j.seq IN (" + strings.Repeat("?, ", contentChunk-1) + "?)"
+
+// contents reads what is written once of jobs that were claimed, after the
+// commit. Each chunk is a read of its own: what they read does not change.
+func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job, error) {
+	found := make(map[int64]*job.Job, len(seqs))
+	for len(seqs) > 0 {
+		n := min(len(seqs), contentChunk)
+		args := make([]any, contentChunk) // NULL matches nothing
+		for i, seq := range seqs[:n] {
+			args[i] = seq
+		}
+		err := s.readers.use(ctx, func(c *conn) error {
+			return c.each(sqlContents, func(r *row) error {
+				j, err := s.scanJob(r)
+				found[r.int(0)] = j
+				return err
+			}, args...)
+		})
+		if err != nil {
+			return nil, err
+		}
+		seqs = seqs[n:]
+	}
+	return found, nil
+}
+
+const (
+	sqlLogs    = `SELECT n, at, level, message FROM log WHERE seq = ? AND attempt = ? ORDER BY n`
+	sqlLogsEnd = `SELECT log_cut FROM attempt WHERE seq = ? AND number = ?`
+	sqlLogsRun = `SELECT log_cut FROM running WHERE seq = ? AND attempt = ?`
+)
+
+// Logs returns the lines of one attempt.
+func (s *Store) Logs(ctx context.Context, id string, attempt int) (store.Log, error) {
+	seq, _, ok := s.ids.Parse(id)
+	if !ok {
+		return store.Log{}, store.ErrNotFound
+	}
+	var log store.Log
+	err := s.readers.view(ctx, func(c *conn) error {
+		cut := func(r *row) error { log.Cut = r.int(0) != 0; return nil }
+		there, err := c.one(sqlLogsEnd, cut, seq, attempt)
+		if err == nil && !bool(there) {
+			there, err = c.one(sqlLogsRun, cut, seq, attempt)
+		}
+		if err != nil {
+			return err
+		}
+		if !there {
+			return store.ErrNotFound
+		}
+		return c.each(sqlLogs, func(r *row) error {
+			log.Lines = append(log.Lines, job.LogLine{Seq: r.int(0), At: at(r.int(1)), Level: r.text(2), Message: r.text(3)})
+			return nil
+		}, seq, attempt)
+	})
+	return log, err
+}
+
+const sqlCounts = `SELECT l.queue, l.task, l.version, l.endpoint, l.priority, t.ready, t.running, t.succeeded, t.failed, t.cancelled
+	FROM tally t CROSS JOIN lane l ON l.lane = t.lane`
+
+// Counts returns the kept counts of every lane.
+func (s *Store) Counts(ctx context.Context) ([]store.LaneCount, error) {
+	var all []store.LaneCount
+	err := s.readers.use(ctx, func(c *conn) error {
+		return c.each(sqlCounts, func(r *row) error {
+			all = append(all, store.LaneCount{
+				Lane:  lane.Key{Queue: r.text(0), Task: r.text(1), Version: r.text(2), Endpoint: r.text(3), Priority: int(r.int(4))},
+				Ready: r.int(5), Running: r.int(6), Succeeded: r.int(7), Failed: r.int(8), Cancelled: r.int(9),
+			})
+			return nil
+		})
+	})
+	return all, err
+}

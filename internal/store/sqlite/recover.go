@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+const (
+	sqlLoadMark  = "SELECT commits, seq, attempt, clock FROM mark WHERE one=1"
+	sqlLoadLanes = `SELECT l.lane, l.queue, l.task, l.version, l.endpoint, l.priority,
+		coalesce(t.ready, 0), coalesce(t.running, 0), coalesce(t.succeeded, 0), coalesce(t.failed, 0), coalesce(t.cancelled, 0),
+		CASE WHEN t.ready > 0 THEN (SELECT r.run_at FROM ready r WHERE r.lane=l.lane ORDER BY r.run_at LIMIT 1) END
+		FROM lane l LEFT JOIN tally t ON t.lane=l.lane ORDER BY l.lane`
+	sqlLoadRunning = `SELECT seq, lane, run_at, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes,
+		worker, claim, claimed_at, started_at, heard_at, lease_ms, lease_until, deadline, log_cut FROM running`
+	sqlLoadPauses = "SELECT kind, name, who, since FROM pause"
+)
+
+// loadState reads the state from the file: by the number of lanes and of running
+// jobs, whatever waits.
+func loadState(c *conn) (*state, error) {
+	s := newState()
+	there, err := c.one(sqlLoadMark, func(r *row) error {
+		s.commits, s.seq, s.attempt, s.clock = r.int(0), r.int(1), r.int(2), r.int(3)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, fmt.Errorf("%w: the row of its marks is missing; open a backup", ErrDamaged)
+	}
+	if err := s.loadLanes(c); err != nil {
+		return nil, err
+	}
+	err = c.each(sqlLoadPauses, func(r *row) error {
+		g := lane.Gate{Kind: lane.GateKind(r.text(0)), Name: r.text(1)}
+		s.paused[g] = store.Pause{Gate: g, By: r.text(2), Since: at(r.int(3))}
+		s.board.Shut(g, time.Time{})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, s.loadRunning(c)
+}
+
+func (s *state) loadLanes(c *conn) error {
+	return c.each(sqlLoadLanes, func(r *row) error {
+		l := &laneRow{
+			id:     lane.ID(r.int(0)),
+			key:    lane.Key{Queue: r.text(1), Task: r.text(2), Version: r.text(3), Endpoint: r.text(4), Priority: int(r.int(5))},
+			stored: true,
+			tally:  tally{r.int(6), r.int(7), r.int(8), r.int(9), r.int(10)},
+		}
+		for lane.ID(len(s.lanes)) < l.id { // a gap is a lane that was never committed
+			s.lanes = append(s.lanes, &laneRow{})
+		}
+		if (l.tally.ready > 0) != r.set(11) {
+			return fmt.Errorf("%w: lane %d counts %d ready jobs, which are not there; open a backup", ErrDamaged, l.id, l.tally.ready)
+		}
+		s.lanes = append(s.lanes, l)
+		s.board.Add(l.id, l.key)
+		s.setReady(l, l.tally.ready, r.int(11), s.clock)
+		return nil
+	})
+}
+
+func (s *state) loadRunning(c *conn) error {
+	return c.each(sqlLoadRunning, func(r *row) error {
+		id := r.int(1)
+		if id <= 0 || id >= int64(len(s.lanes)) {
+			return fmt.Errorf("%w: job %d runs in lane %d, which is not there; open a backup", ErrDamaged, r.int(0), id)
+		}
+		s.add(&lease{
+			seq: r.int(0), lane: s.lanes[id], runAt: r.int(2), attempt: int(r.int(3)), counts: scanCounts(r, 4),
+			policy: policyID(r.int(8)), timeout: r.int(9), bytes: r.int(10), worker: r.text(11), claim: r.text(12),
+			claimedAt: r.int(13), startedAt: r.int(14), heardAt: r.int(15), length: r.int(16), until: r.int(17), deadline: r.int(18),
+			log: logSize{cut: r.int(19) != 0},
+		})
+		return nil
+	})
+}
+
+// relayWorker begins the names of the relay's own workers. Their leases end with
+// their process, and the lock says that there is no other.
+const relayWorker = "relay:"
+
+// resume is the first operation on a store that was opened: the relay's leases
+// are given back, every other one lasts a full lease from now on. Nobody could
+// report while the store was closed, and what heartbeats said is not in the file;
+// a server that starts again and again within a lease therefore finds no worker
+// lost.
+func resume(t *tx) error {
+	s := t.w.state
+	s.opened, s.tick = 0, t.now
+	for _, l := range s.byAge() {
+		if !strings.HasPrefix(l.worker, relayWorker) {
+			t.grace(l)
+			s.opened++
+			continue
+		}
+		if _, err := t.apply(l, job.DecideRelease(t.runOf(l), 0, at(t.now)), ending{note: "its process ended"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,346 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/v2"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+const (
+	sqlStart   = "UPDATE running SET started_at=?, heard_at=?, deadline=? WHERE seq=?"
+	sqlHeard   = "UPDATE running SET heard_at=?, lease_until=? WHERE seq=?"
+	sqlEnded   = "DELETE FROM running WHERE seq=? AND attempt=?"
+	sqlAttempt = `INSERT INTO attempt(n, seq, number, worker, started_at, ended_at, outcome, charged, all_charged, lost, lost_row, unreceived,
+		next_run_at, "end", reason, report, log_cut, note, error, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlSettled = `SELECT report, next_run_at, "end" FROM attempt WHERE seq=? AND number=?`
+	sqlLogSize = "SELECT count(*), coalesce(sum(length(CAST(message AS BLOB))), 0) FROM log WHERE seq=? AND attempt=?"
+	sqlLogNew  = "INSERT INTO log(seq, attempt, n, at, level, message) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(seq, attempt, n) DO NOTHING"
+	sqlLogHas  = "SELECT 1 FROM log WHERE seq=? AND attempt=? AND n=?"
+	sqlLogCut  = "UPDATE running SET log_cut=1 WHERE seq=?"
+)
+
+// maxLogLines is how many lines one attempt keeps, whatever their size: a row
+// costs about as much as 16 bytes of text.
+const maxLogLines = store.MaxLog / 16
+
+// reportHash is how much of a report's hash is kept: two reports of one worker
+// about one attempt are told apart by far less.
+const reportHash = 16
+
+// Report takes in what workers say, each report by itself. A lease is current
+// until a sweep ends it, also a moment past its end: what a worker has finished
+// is worth more than the moment.
+func (s *Store) Report(ctx context.Context, reports []store.Report) ([]store.Answer, error) {
+	if len(reports) == 0 {
+		return nil, nil
+	}
+	r := reporting{reports: make([]parsedReport, len(reports)), answers: make([]store.Answer, len(reports))}
+	size := 0
+	for i := range reports {
+		p := &r.reports[i]
+		p.Report = &reports[i]
+		p.seq, p.attempt, p.valid = parseToken(s.tokens, reports[i].Lease)
+		size += len(p.Result) + len(p.Note) + jobOverhead
+		for _, l := range p.Lines {
+			size += len(l.Message)
+		}
+		if p.Error != nil {
+			text, err := json.Marshal(p.Error)
+			if err != nil {
+				return nil, fmt.Errorf("a report's error: %w", err)
+			}
+			p.failure = string(text)
+			size += len(text)
+		}
+	}
+	if err := s.writer.submit(ctx, size, r.run); err != nil {
+		return nil, err
+	}
+	return r.answers, nil
+}
+
+// reporting is a Report on its way through the writer.
+type reporting struct {
+	reports []parsedReport
+	answers []store.Answer
+}
+
+type parsedReport struct {
+	*store.Report
+	seq     int64
+	attempt int
+	valid   tokenValid
+	failure any // the error as JSON; nil for none
+}
+
+type tokenValid bool
+
+func parseToken(t job.Tokens, token string) (int64, int, tokenValid) {
+	seq, attempt, ok := t.Parse(token)
+	return seq, attempt, tokenValid(ok)
+}
+
+func (r *reporting) run(t *tx) error {
+	for i := range r.reports {
+		a, err := t.report(&r.reports[i])
+		if err != nil {
+			return err
+		}
+		r.answers[i] = a
+	}
+	return nil
+}
+
+var leaseLost = store.Answer{Status: store.LeaseLost}
+
+func (t *tx) report(p *parsedReport) (store.Answer, error) {
+	if !p.valid {
+		return leaseLost, nil
+	}
+	l := t.w.state.running[p.seq]
+	if l == nil || l.attempt != p.attempt {
+		return t.settled(p)
+	}
+	t.w.state.heard = t.now
+	switch p.Type {
+	case store.Start:
+		return t.start(l)
+	case store.Heartbeat:
+		t.move(l)
+		l.until = max(l.until, t.now+l.length)
+		return t.holds(l)
+	case store.AddLog:
+		if err := t.addLog(l, p.Lines); err != nil {
+			return leaseLost, err
+		}
+		return t.holds(l)
+	case store.Complete:
+		return t.finish(l, job.DecideComplete(t.runOf(l)), p)
+	case store.Fail:
+		run, err := t.runWithPolicy(l)
+		if err != nil {
+			return leaseLost, err
+		}
+		return t.finish(l, job.DecideFail(run, p.Failure, at(t.now), t.w.rand()), p)
+	case store.Release:
+		return t.finish(l, job.DecideRelease(t.runOf(l), p.After, at(t.now)), p)
+	default:
+		return leaseLost, nil
+	}
+}
+
+// settled answers a report whose lease is not current: the one that ended it gets
+// its answer again.
+func (t *tx) settled(p *parsedReport) (store.Answer, error) {
+	switch p.Type {
+	case store.Complete, store.Fail, store.Release:
+	default:
+		return leaseLost, nil
+	}
+	answer := leaseLost
+	_, err := t.one(sqlSettled, func(r *row) error {
+		if !r.set(0) || !bytes.Equal(r.blob(0), p.Hash[:reportHash]) {
+			return nil
+		}
+		answer = store.Answer{Status: store.ReportTaken, JobStatus: job.Queued, RunAt: at(r.int(1))}
+		if r.set(2) {
+			answer = store.Answer{Status: store.ReportTaken, JobStatus: job.Status(r.text(2))}
+		}
+		return nil
+	}, p.seq, p.attempt)
+	return answer, err
+}
+
+// start notes that the handler runs: the timeout counts from now on. Only the
+// first report of it does.
+func (t *tx) start(l *lease) (store.Answer, error) {
+	if l.startedAt != 0 {
+		return t.holds(l)
+	}
+	t.move(l)
+	l.startedAt, l.heardAt, l.deadline = t.now, t.now, t.now+l.timeout
+	t.w.state.ends.put(l)
+	if _, err := t.exec(sqlStart, l.startedAt, l.heardAt, l.deadline, l.seq); err != nil {
+		return leaseLost, err
+	}
+	return answerOf(l), nil
+}
+
+// holds answers a report that leaves the lease as it is, or longer. Only the first
+// one is written, for it tells a worker that fell silent from one that never got
+// its job: after a restart every lease gets a full one more (see loadState), so
+// where heartbeats had brought it to matters to nobody.
+func (t *tx) holds(l *lease) (store.Answer, error) {
+	t.move(l)
+	first := l.heardAt == 0
+	l.heardAt = t.now
+	t.w.state.ends.put(l)
+	if first {
+		if _, err := t.exec(sqlHeard, l.heardAt, l.until, l.seq); err != nil {
+			return leaseLost, err
+		}
+	}
+	return answerOf(l), nil
+}
+
+// move keeps a lease as it was before its values change.
+func (t *tx) move(l *lease) {
+	if n := len(t.leases); n > 0 && t.leases[n-1].lease == l && t.leases[n-1].what == leaseMoved {
+		return
+	}
+	t.leases = append(t.leases, leaseBefore{lease: l, what: leaseMoved, was: *l})
+}
+
+func answerOf(l *lease) store.Answer {
+	return store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: at(l.until)}
+}
+
+// addLog keeps lines until they are MaxLog bytes. Lines that are there already
+// count once.
+func (t *tx) addLog(l *lease, lines []job.LogLine) error {
+	t.move(l)
+	size := &l.log
+	if !size.read {
+		if _, err := t.one(sqlLogSize, func(r *row) error { size.lines, size.bytes = int(r.int(0)), int(r.int(1)); return nil }, l.seq, l.attempt); err != nil {
+			return err
+		}
+		size.read = true
+	}
+	for _, line := range lines {
+		if bool(size.cut) || size.lines >= maxLogLines || size.bytes+len(line.Message) > store.MaxLog {
+			there, err := t.one(sqlLogHas, func(*row) error { return nil }, l.seq, l.attempt, line.Seq)
+			if err != nil {
+				return err
+			}
+			if bool(there) || bool(size.cut) {
+				continue
+			}
+			size.cut = true
+			if _, err := t.exec(sqlLogCut, l.seq); err != nil {
+				return err
+			}
+			continue
+		}
+		n, err := t.exec(sqlLogNew, l.seq, l.attempt, line.Seq, millis(line.At), line.Level, line.Message)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			size.lines++
+			size.bytes += len(line.Message)
+		}
+	}
+	return nil
+}
+
+// runOf is what decisions need of a lease; the policy only where runWithPolicy
+// is asked.
+func (t *tx) runOf(l *lease) job.Run {
+	return job.Run{Attempt: l.attempt, Counts: l.counts, Heard: at(l.heardAt), LeaseUntil: at(l.until), Deadline: at(l.deadline)}
+}
+
+func (t *tx) runWithPolicy(l *lease) (job.Run, error) {
+	run := t.runOf(l)
+	p, err := t.policy(l.policy)
+	if err == nil {
+		run.Policy = p.Policy
+	}
+	return run, err
+}
+
+// finish ends an attempt by its worker's report.
+func (t *tx) finish(l *lease, x job.Transition, p *parsedReport) (store.Answer, error) {
+	e := ending{report: p.Hash[:reportHash], note: p.Note, failure: p.failure}
+	if p.Type == store.Complete {
+		e.result = p.Result
+	}
+	runAt, err := t.apply(l, x, e)
+	return store.Answer{Status: store.ReportTaken, JobStatus: x.To, RunAt: at(runAt)}, err
+}
+
+// ending is what an attempt's end leaves beside the decision.
+type ending struct {
+	report  []byte // nil: no report ended it
+	note    string
+	failure any
+	result  []byte
+}
+
+// apply makes a transition: the running row goes, the attempt is recorded, and
+// the job stands ready again or is finished. It returns when it may run again.
+func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error) {
+	s := t.w.state
+	n, err := t.exec(sqlEnded, l.seq, l.attempt)
+	if err != nil {
+		return 0, err
+	}
+	if n != 1 {
+		return 0, t.diverge("the running row of job %d, attempt %d, is gone", l.seq, l.attempt)
+	}
+	t.touch(l.lane)
+	t.leases = append(t.leases, leaseBefore{lease: l, what: leaseRemoved})
+	s.remove(l)
+	l.lane.tally.running--
+
+	var next, end, reason any
+	if x.To == job.Queued {
+		runAt = ceilMillis(x.RunAt)
+		next = runAt
+	} else {
+		end = string(x.To)
+		if x.Reason != "" {
+			reason = string(x.Reason)
+		}
+		t.finished = append(t.finished, l.seq)
+	}
+	note := x.Note
+	if note != "" && e.note != "" {
+		note += "; "
+	}
+	note += e.note
+	began := l.startedAt
+	if began == 0 {
+		began = l.claimedAt
+	}
+	s.attempt++
+	if _, err := t.exec(sqlAttempt, s.attempt, l.seq, l.attempt, l.worker, began, t.now, string(x.Outcome), flag(bool(x.Charged)),
+		x.Counts.Charged, x.Counts.Lost, x.Counts.LostInRow, x.Counts.Unreceived,
+		next, end, reason, e.report, flag(bool(l.log.cut)), orNull(note), e.failure, e.result); err != nil {
+		return 0, err
+	}
+	switch x.To {
+	case job.Succeeded:
+		l.lane.tally.succeeded++
+	case job.Failed:
+		l.lane.tally.failed++
+	case job.Cancelled:
+		l.lane.tally.cancelled++
+	case job.Queued:
+		return runAt, t.ready(l.lane, runAt, l.seq, l.attempt, x.Counts, int64(l.policy), l.timeout, l.bytes)
+	case job.Running:
+		return 0, t.diverge("a transition to running")
+	}
+	return 0, nil
+}
+
+// flag is a column of 0 or 1.
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ceilMillis is a time in Unix milliseconds, not before it.
+func ceilMillis(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
+}

@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// walk remembers how far retention has come. Attempts stand in the order of
+// their ends, so what is behind the place was removed, or is kept for another
+// reason than its age. There is one place for each length of keeping: the longer
+// ones would stand in the way of the shorter. After a restart a walk begins
+// anew, over what is left. It is safe for concurrent use.
+type walk struct {
+	mu    sync.Mutex
+	place map[keeping]int64
+}
+
+// keeping is what kind of finished jobs a retention is about.
+type keeping string
+
+const (
+	keptFinished keeping = "finished" // succeeded and cancelled
+	keptDead     keeping = "dead"     // dead letters
+)
+
+func (w *walk) at(k keeping) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.place[k]
+}
+
+func (w *walk) set(k keeping, n int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.place == nil {
+		w.place = make(map[keeping]int64)
+	}
+	w.place[k] = n
+}
+
+// The bounds of one step, which the writer does between two groups.
+const (
+	retainRows  = 500 // attempts that it looks at
+	retainChunk = 50  // of them in one statement: most steps find the next one too young
+	retainWork  = maxGroupWork
+)
+
+const (
+	sqlRetain = `SELECT n, seq, "end", ended_at FROM attempt WHERE n > ? ORDER BY n LIMIT +?`
+	// A job that a person brought back after this end has gone on.
+	sqlRetainLast    = `SELECT n FROM attempt WHERE seq = ? ORDER BY number DESC LIMIT 1`
+	sqlRetainJob     = `DELETE FROM job WHERE seq = ? RETURNING lane, key`
+	sqlRetainAttempt = `DELETE FROM attempt WHERE seq = ?`
+	sqlRetainLog     = `DELETE FROM log WHERE seq = ?`
+	sqlRetainKey     = `DELETE FROM idem WHERE key = ? AND seq = ?`
+)
+
+// Retain removes finished jobs that were kept long enough. A retention of zero
+// keeps for ever.
+func (s *Store) Retain(ctx context.Context, r store.Retention) (store.More, error) {
+	more := store.More(false)
+	for _, k := range []struct {
+		kind keeping
+		long time.Duration
+	}{{keptFinished, r.Finished}, {keptDead, r.DeadLetters}} {
+		if k.long <= 0 {
+			continue
+		}
+		step := retainStep{store: s, kind: k.kind, long: k.long, from: s.retain.at(k.kind)}
+		if err := s.writer.submit(ctx, 0, step.run); err != nil {
+			return false, err
+		}
+		s.retain.set(k.kind, step.to)
+		more = more || step.more
+	}
+	return more, nil
+}
+
+// retainStep is one step of one walk.
+type retainStep struct {
+	store *Store
+	kind  keeping
+	long  time.Duration
+	from  int64
+	// What the step leaves.
+	to   int64
+	more store.More
+}
+
+// wants reports whether jobs that ended so are the walk's.
+func (r *retainStep) wants(end job.Status) bool {
+	switch end {
+	case job.Succeeded, job.Cancelled:
+		return r.kind == keptFinished
+	case job.Failed:
+		return r.kind == keptDead
+	default: // not the end of a job
+		return false
+	}
+}
+
+// endedAttempt is an attempt, and the job's end if it was that.
+type endedAttempt struct {
+	n, seq int64
+	end    job.Status
+}
+
+func (r *retainStep) run(t *tx) error {
+	r.to, r.more = r.from, true
+	began := time.Now()
+	for looked := 0; looked < retainRows && bool(r.more); looked += retainChunk {
+		rows, err := r.next(t)
+		if err != nil {
+			return err
+		}
+		for _, e := range rows {
+			if r.wants(e.end) {
+				if time.Since(began) > retainWork { // long payloads take longer
+					return nil
+				}
+				if err := r.remove(t, e); err != nil {
+					return err
+				}
+			}
+			r.to = e.n
+		}
+	}
+	return nil
+}
+
+// next reads the next attempts that are old enough. Without as many as were
+// asked for, nothing more is there to do.
+func (r *retainStep) next(t *tx) (rows []endedAttempt, err error) {
+	until := t.now - r.long.Milliseconds()
+	err = t.each(sqlRetain, func(row *row) error {
+		if row.int(3) <= until {
+			rows = append(rows, endedAttempt{row.int(0), row.int(1), job.Status(row.text(2))})
+		}
+		return nil
+	}, r.to, retainChunk)
+	r.more = len(rows) == retainChunk
+	return rows, err
+}
+
+// remove deletes a job that an attempt ended, with all that belongs to it.
+func (r *retainStep) remove(t *tx, e endedAttempt) error {
+	last := int64(0)
+	if _, err := t.one(sqlRetainLast, func(row *row) error { last = row.int(0); return nil }, e.seq); err != nil {
+		return err
+	}
+	if last != e.n {
+		return nil
+	}
+	if err := t.write(); err != nil {
+		return err
+	}
+	var of lane.ID
+	var key any
+	there, err := t.one(sqlRetainJob, func(row *row) error {
+		of, key = lane.ID(row.int(0)), row.values[1]
+		return nil
+	}, e.seq)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return t.diverge("attempt %d is of a job that is not there", e.n)
+	}
+	for _, text := range []string{sqlRetainAttempt, sqlRetainLog} {
+		if _, err := t.exec(text, e.seq); err != nil {
+			return err
+		}
+	}
+	if key != nil {
+		if _, err := t.exec(sqlRetainKey, key, e.seq); err != nil {
+			return err
+		}
+	}
+	l := t.w.state.lanes[of]
+	t.touch(l)
+	switch e.end {
+	case job.Succeeded:
+		l.tally.succeeded--
+	case job.Failed:
+		l.tally.failed--
+	case job.Cancelled:
+		l.tally.cancelled--
+	}
+	t.finished = append(t.finished, e.seq)
+	return nil
+}

@@ -1,0 +1,429 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// The bounds of one group, so that no caller waits long for the others' commit.
+const (
+	maxGroup      = 512                  // operations: more share no more of a sync's cost
+	maxGroupBytes = 4 << 20              // of contents: writing more takes longer than the sync itself
+	maxGroupWork  = 5 * time.Millisecond // of statements: about what a sync of a plain disk takes
+)
+
+// queueLength is how many operations wait for the writer before their callers
+// wait to queue up: two groups, so that the next is there when one ends.
+const queueLength = 2 * maxGroup
+
+// reopenPause is the least time between two tries to open a database that can't
+// be written: a caller each millisecond must not become an open each millisecond.
+const reopenPause = 100 * time.Millisecond
+
+// writer owns the connection that writes and the state in memory. Its goroutine
+// alone touches both: operations come to it through submit.
+type writer struct {
+	store *Store
+	clock *clock
+	rand  func() float64
+	log   *slog.Logger
+
+	queue chan *call
+	stop  chan struct{} // closed: no operation comes any more
+	ended chan struct{} // closed: the goroutine has ended
+
+	// What follows is the goroutine's own.
+	conn    *conn // nil while the database can't be written
+	state   *state
+	tx      tx
+	calls   []*call   // the group
+	tried   time.Time // when it was opened last
+	trouble error     // why conn is nil
+
+	vitals writerVitals
+}
+
+// writerVitals are figures that everybody reads.
+type writerVitals struct {
+	commits, operations, lastCommit atomic.Int64
+	lanes, running, parked          atomic.Int64
+	// trouble is why the database can't be written; nil for nothing.
+	trouble atomic.Pointer[error]
+}
+
+// call is an operation on its way through the writer.
+type call struct {
+	// run does the operation's statements and sets its results anew each time:
+	// after a rollback it runs again, alone. An error that it returns although
+	// no statement failed is the operation's answer, and it has then changed
+	// nothing.
+	run   func(*tx) error
+	bytes int
+	place atomic.Int32 // a callPlace
+	done  chan struct{}
+	err   error
+	// wait says that the operation goes on waiting once its group is committed.
+	// The writer sets it.
+	wait waiting
+	over over // it was answered
+}
+
+type over bool
+
+type waiting bool
+
+type callPlace int32
+
+const (
+	callQueued callPlace = iota
+	callTaken            // the writer has it: its end is worth waiting for
+	callLeft             // its caller went away before the writer took it
+)
+
+func startWriter(ctx context.Context, s *Store) (*writer, error) {
+	w := &writer{
+		store: s, rand: s.options.random(), log: s.log,
+		queue: make(chan *call, queueLength), stop: make(chan struct{}), ended: make(chan struct{}),
+	}
+	w.tx.w = w
+	if err := w.open(); err != nil {
+		return nil, err
+	}
+	go w.loop()
+	if err := w.submit(ctx, 0, resume); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+// submit runs an operation in the next group and returns once that is committed.
+// bytes is what it adds to the group's size. ctx ends the wait only until the
+// writer has taken the operation: from then on the answer says what happened.
+func (w *writer) submit(ctx context.Context, bytes int, run func(*tx) error) error {
+	c := newCall(bytes, run)
+	if err := w.enqueue(ctx, c); err != nil {
+		return err
+	}
+	return w.await(ctx, c)
+}
+
+func newCall(bytes int, run func(*tx) error) *call {
+	return &call{run: run, bytes: bytes, done: make(chan struct{})}
+}
+
+// enqueue hands an operation to the writer.
+func (w *writer) enqueue(ctx context.Context, c *call) error {
+	select {
+	case <-w.stop:
+		return store.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	default:
+	}
+	select {
+	case w.queue <- c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.stop:
+		return store.ErrClosed
+	}
+}
+
+// await waits for an operation's end.
+func (w *writer) await(ctx context.Context, c *call) error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		if c.leave() {
+			return ctx.Err()
+		}
+	case <-w.ended:
+		if c.leave() {
+			return store.ErrClosed
+		}
+	}
+	<-c.done
+	return c.err
+}
+
+// leave takes the operation back, unless the writer has it.
+func (c *call) leave() (left bool) {
+	return c.place.CompareAndSwap(int32(callQueued), int32(callLeft))
+}
+
+func (c *call) take() (taken bool) {
+	return c.place.CompareAndSwap(int32(callQueued), int32(callTaken))
+}
+
+// end answers the operation, once.
+func (c *call) end(err error) {
+	if c.over {
+		return
+	}
+	c.over, c.err = true, err
+	close(c.done)
+}
+
+// close ends the claims that wait, does what was submitted and closes the
+// connection.
+func (w *writer) close() error {
+	close(w.stop)
+	<-w.ended
+	if w.conn == nil {
+		return nil
+	}
+	return w.conn.close()
+}
+
+func (w *writer) loop() {
+	defer close(w.ended)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(w.untilDue())
+		select {
+		case c := <-w.queue:
+			w.group(c)
+		case <-timer.C:
+			w.group(nil)
+		case <-w.stop:
+			w.drain()
+			return
+		}
+	}
+}
+
+// untilDue is how long nothing comes due that a claim waits for.
+func (w *writer) untilDue() time.Duration {
+	if len(w.state.parked.all) == 0 {
+		return time.Hour
+	}
+	var wait time.Duration
+	if !w.state.wakeAll {
+		at, ok := w.state.nextDue()
+		if !ok {
+			return time.Hour
+		}
+		wait = time.Duration(at-w.clock.now()) * time.Millisecond
+	}
+	if w.conn == nil {
+		wait = max(wait, reopenPause)
+	}
+	return max(wait, 0)
+}
+
+// drain ends the claims that wait and does what still stands in the queue.
+func (w *writer) drain() {
+	for {
+		for _, c := range w.state.parked.takeAll() {
+			c.call.end(store.ErrClosed)
+		}
+		c := w.next()
+		if c == nil {
+			break
+		}
+		w.group(c)
+	}
+	// The clock goes on where it was, whatever the wall clock does meanwhile.
+	if w.usable() == nil {
+		w.tx.begin()
+		_ = w.tx.write() // it is in the transaction
+		w.tx.commit()
+	}
+}
+
+// next is the next operation that waits already; nil for none.
+func (w *writer) next() *call {
+	select {
+	case c := <-w.queue:
+		return c
+	default:
+		return nil
+	}
+}
+
+// group runs operations and commits them: first, which may be nil, and those
+// that come while they run.
+func (w *writer) group(first *call) {
+	w.store.beforeGroup()
+	w.calls = w.calls[:0]
+	if err := w.usable(); err != nil {
+		for c := first; c != nil; c = w.next() {
+			if c.take() {
+				c.end(err)
+			}
+		}
+		return
+	}
+	t := &w.tx
+	t.begin()
+	began, bytes := time.Now(), 0
+	for c := first; c != nil; c = w.next() {
+		if !c.take() {
+			continue
+		}
+		w.calls = append(w.calls, c)
+		bytes += c.bytes
+		t.run(c)
+		if t.failed != nil || len(w.calls) == maxGroup || bytes >= maxGroupBytes || time.Since(began) >= maxGroupWork {
+			break
+		}
+	}
+	t.serveParked()
+	t.commit()
+	if t.end == endRefused && faultOf(t.failed) != faultOfDatabase && len(w.calls) > 1 {
+		w.alone()
+		return
+	}
+	w.answer(w.calls)
+}
+
+// alone runs each operation of a group that failed in a transaction of its own,
+// so that the one fails that can't be done, and no other.
+func (w *writer) alone() {
+	t := &w.tx
+	var down error
+	for _, c := range w.calls {
+		if c.over {
+			continue
+		}
+		if down == nil {
+			down = w.usable()
+		}
+		if down != nil {
+			c.end(down)
+			continue
+		}
+		t.begin()
+		t.run(c)
+		t.commit()
+		if t.failed != nil && faultOf(t.failed) == faultOfDatabase {
+			down = storeError(t.failed)
+		}
+		w.answer([]*call{c})
+	}
+	if down == nil {
+		t.begin()
+		t.serveParked()
+		t.commit()
+		w.answer(nil)
+	}
+}
+
+// answer answers the operations of a transaction that has ended, and the claims
+// that it served.
+func (w *writer) answer(calls []*call) {
+	t := &w.tx
+	for _, c := range calls {
+		switch {
+		case t.failed != nil:
+			c.end(t.answer())
+		case !bool(c.wait):
+			c.end(c.err)
+		}
+	}
+	for _, p := range t.served {
+		switch t.end {
+		case endCommitted:
+			p.call.end(nil)
+		case endUnknown:
+			w.state.parked.remove(p)
+			p.call.end(t.answer())
+		case endRefused: // it waits on
+		}
+	}
+	if t.end == endRefused && len(calls) == 0 {
+		w.failServed()
+	}
+	if t.end == endCommitted && len(t.finished) > 0 {
+		w.store.watch.ended(t.finished)
+	}
+	if t.end != endCommitted && w.conn != nil && t.diverged {
+		w.broken(t.failed)
+	}
+	v := &w.vitals
+	v.operations.Add(int64(len(calls)))
+	v.lanes.Store(int64(w.state.board.Len()))
+	v.running.Store(int64(len(w.state.running)))
+	v.parked.Store(int64(len(w.state.parked.all)))
+}
+
+// failServed ends the claims that a transaction of their own could not serve:
+// waiting on, each would fail again and again.
+func (w *writer) failServed() {
+	t := &w.tx
+	for _, p := range t.served {
+		w.state.parked.remove(p)
+		p.call.end(t.answer())
+	}
+}
+
+// usable returns nil where the connection is there or could be opened again.
+func (w *writer) usable() error {
+	if w.conn != nil {
+		return nil
+	}
+	if time.Since(w.tried) >= reopenPause {
+		err := w.open()
+		if err == nil {
+			w.vitals.trouble.Store(nil)
+			w.log.Info("the store can be written again", "store", w.store.path)
+			return nil
+		}
+		w.broken(err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, w.trouble)
+}
+
+// broken gives the connection up: what the file says is read anew before the
+// next operation.
+func (w *writer) broken(err error) {
+	if w.conn != nil {
+		_ = w.conn.close() // it has failed already
+		w.conn = nil
+		w.log.Error("the store can't be written; it is tried again", "store", w.store.path, "error", err)
+	}
+	w.trouble, w.tried = err, time.Now()
+	w.vitals.trouble.Store(&err)
+}
+
+// open connects and reads the state from the file. It commits first: where the
+// sync of a commit failed, its frames may stand in the WAL all the same and would
+// be taken up after a crash; those of this commit replace them.
+func (w *writer) open() (err error) {
+	raw, err := connect(w.store.path, w.store.options.VFS, writing)
+	if err != nil {
+		return explain(err)
+	}
+	c := newConn(raw)
+	defer func() {
+		if err != nil {
+			_ = c.close() // the first error says why
+		}
+	}()
+	for _, text := range []string{sqlBegin, sqlCount, sqlCommit} {
+		if _, err := c.exec(text); err != nil {
+			return explain(err)
+		}
+	}
+	s, err := loadState(c)
+	if err != nil {
+		return explain(err)
+	}
+	if w.clock == nil {
+		w.clock = newClock(w.store.options, s.clock)
+	}
+	if w.state != nil {
+		s.adopt(w.state)
+	}
+	w.conn, w.state = c, s
+	return nil
+}
