@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/event"
@@ -46,19 +47,46 @@ type API struct{ opts Options }
 // New returns an API.
 func New(o Options) *API { return &API{o} }
 
+// call is a row of the table of calls.
+type call struct {
+	method, path string
+	serve        func(a *API, w http.ResponseWriter, r *http.Request)
+}
+
+// calls are all of them. The job API beside them has none of these paths.
+func calls() []call {
+	return []call{
+		{"GET", "/v3/status", (*API).status},
+		{"GET", "/v3/tail", (*API).tail},
+		{"POST", "/v3/reload", (*API).reload},
+		{"POST", "/v3/pause", (*API).pause},
+		{"POST", "/v3/resume", (*API).resume},
+		{"POST", "/v3/send", (*API).send},
+		{"GET", "/v3/dead-letters", (*API).listLetters},
+		{"GET", "/v3/dead-letters/{id}", (*API).getLetters},
+		{"POST", "/v3/dead-letters/replay", (*API).replayLetters},
+		{"POST", "/v3/dead-letters/purge", (*API).purgeLetters},
+	}
+}
+
+// Paths returns the paths of every call, each once, in the patterns of
+// http.ServeMux.
+func Paths() []string {
+	var all []string
+	for _, c := range calls() {
+		if !slices.Contains(all, c.path) {
+			all = append(all, c.path)
+		}
+	}
+	return all
+}
+
 // Handler returns the handler of every call below /v3/.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v3/status", a.status)
-	mux.HandleFunc("GET /v3/tail", a.tail)
-	mux.HandleFunc("POST /v3/reload", a.reload)
-	mux.HandleFunc("POST /v3/pause", a.pause)
-	mux.HandleFunc("POST /v3/resume", a.resume)
-	mux.HandleFunc("POST /v3/send", a.send)
-	mux.HandleFunc("GET /v3/dead-letters", a.listLetters)
-	mux.HandleFunc("GET /v3/dead-letters/{id}", a.getLetters)
-	mux.HandleFunc("POST /v3/dead-letters/replay", a.replayLetters)
-	mux.HandleFunc("POST /v3/dead-letters/purge", a.purgeLetters)
+	for _, c := range calls() {
+		mux.HandleFunc(c.method+" "+c.path, func(w http.ResponseWriter, r *http.Request) { c.serve(a, w, r) })
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, problem.NotFound, fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path))
 	})

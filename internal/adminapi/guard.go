@@ -1,18 +1,32 @@
 package adminapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/problem"
 )
 
-// RequireKey lets only calls to next that carry one of the keys as a bearer
-// token. How long a refusal takes tells nothing of a key.
-func RequireKey(keys []string, next http.Handler) http.Handler {
+// What a Lookup says of a token that it does not let in.
+var (
+	ErrUnknownKey = errors.New("no such key, or it is not good any more")
+	ErrMayNot     = errors.New("the key's scopes do not include this")
+)
+
+// Lookup asks elsewhere for a token that is none of the keys. nil lets it in,
+// ErrUnknownKey and ErrMayNot do not, and another error could not tell.
+type Lookup func(ctx context.Context, token string) error
+
+// RequireKey lets only calls to next that carry one of the keys, or one that
+// lookup knows (nil knows none), as a bearer token. How long a refusal takes
+// tells nothing of a key.
+func RequireKey(keys []string, lookup Lookup, next http.Handler) http.Handler {
 	hashes := make([][sha256.Size]byte, len(keys))
 	for i, key := range keys {
 		hashes[i] = sha256.Sum256([]byte(key))
@@ -24,13 +38,34 @@ func RequireKey(keys []string, next http.Handler) http.Handler {
 		for i := range hashes { // all of them, whichever matches
 			good |= subtle.ConstantTimeCompare(given[:], hashes[i][:])
 		}
-		if good != 1 || !strings.EqualFold(scheme, "Bearer") {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
-			fail(w, problem.Unauthenticated, "the API needs one of http.keys as a bearer token")
-			return
+		err := ErrUnknownKey
+		switch {
+		case !strings.EqualFold(scheme, "Bearer"):
+		case good == 1:
+			err = nil
+		case lookup != nil:
+			err = lookup(r.Context(), strings.TrimSpace(token))
 		}
-		next.ServeHTTP(w, r)
+		switch {
+		case err == nil:
+			next.ServeHTTP(w, r)
+		case errors.Is(err, ErrUnknownKey):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
+			fail(w, problem.Unauthenticated, wantedKey(lookup))
+		case errors.Is(err, ErrMayNot):
+			fail(w, problem.Forbidden, "this call needs a key with the scope operate or admin that is not limited to queues")
+		default:
+			w.Header().Set("Retry-After", problem.RetryAfter(time.Second))
+			fail(w, problem.Unavailable, "keys can't be looked up at the moment: "+err.Error())
+		}
 	})
+}
+
+func wantedKey(lookup Lookup) string {
+	if lookup == nil {
+		return "the API needs one of http.keys as a bearer token"
+	}
+	return "the API needs a key as a bearer token: one of scope operate or admin (pawl keys create), or one of http.keys"
 }
 
 // LocalOnly keeps web pages out of next: a browser on this machine would carry

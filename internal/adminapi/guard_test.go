@@ -1,8 +1,12 @@
 package adminapi
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +46,7 @@ func TestGuards(t *testing.T) {
 			t.Errorf("Sec-Fetch-Site %s: %d", site, code)
 		}
 	}
-	keyed := RequireKey([]string{"another-key-of-some-length", key}, reached)
+	keyed := RequireKey([]string{"another-key-of-some-length", key}, nil, reached)
 	for value, want := range map[string]int{
 		"Bearer " + key: 204, "bearer " + key: 204, "Bearer another-key-of-some-length": 204,
 		"": 401, "Bearer": 401, "Bearer ": 401, "Bearer " + key + "x": 401, "Basic " + key: 401, key: 401, "Bearer a-key": 401,
@@ -51,8 +55,60 @@ func TestGuards(t *testing.T) {
 			t.Errorf("Authorization %q: %d, want %d", value, code, want)
 		}
 	}
-	if code := try(RequireKey(nil, reached), "127.0.0.1", "Authorization", "Bearer "); code != http.StatusUnauthorized {
+	if code := try(RequireKey(nil, nil, reached), "127.0.0.1", "Authorization", "Bearer "); code != http.StatusUnauthorized {
 		t.Errorf("without any key: %d", code)
+	}
+}
+
+// Would catch: a key of the store that opens the admin calls without the scope,
+// one of http.keys that is asked for in the store, a store that is down and lets
+// everybody in.
+func TestGuardAsksElsewhere(t *testing.T) {
+	const own = "a-key-of-sufficient-length"
+	asked := 0
+	guarded := RequireKey([]string{own}, func(_ context.Context, token string) error {
+		asked++
+		return map[string]error{"operator": nil, "worker": ErrMayNot, "broken": errors.New("disk")}[token]
+	}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	unknown := RequireKey(nil, func(context.Context, string) error { return fmt.Errorf("%w: it was revoked", ErrUnknownKey) }, guarded)
+	for _, tt := range []struct {
+		h      http.Handler
+		header string
+		code   int
+		asked  int
+	}{
+		{guarded, "Bearer " + own, 204, 0},
+		{guarded, "Bearer operator", 204, 1},
+		{guarded, "bearer  operator ", 204, 1},
+		{guarded, "Bearer worker", 403, 1},
+		{guarded, "Bearer broken", 503, 1},
+		{guarded, "Basic operator", 401, 0},
+		{unknown, "Bearer operator", 401, 0},
+	} {
+		asked = 0
+		r := httptest.NewRequest(http.MethodGet, "/v3/status", nil)
+		r.Header.Set("Authorization", tt.header)
+		w := httptest.NewRecorder()
+		tt.h.ServeHTTP(w, r)
+		if w.Code != tt.code || asked != tt.asked {
+			t.Errorf("%q: %d after %d questions, want %d after %d: %s", tt.header, w.Code, asked, tt.code, tt.asked, w.Body)
+		}
+		if (w.Header().Get("WWW-Authenticate") != "") != (tt.code == 401) || (w.Header().Get("Retry-After") != "") != (tt.code == 503) {
+			t.Errorf("%q: headers %v", tt.header, w.Header())
+		}
+	}
+}
+
+// Would catch: a call that the shared address does not know.
+func TestPaths(t *testing.T) {
+	paths := Paths()
+	for _, c := range calls() {
+		if !slices.Contains(paths, c.path) {
+			t.Errorf("%s is missing", c.path)
+		}
+	}
+	if slices.Contains(paths, "/v3/jobs") || len(slices.Compact(slices.Sorted(slices.Values(paths)))) != len(paths) {
+		t.Errorf("paths %q", paths)
 	}
 }
 

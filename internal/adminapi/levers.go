@@ -46,6 +46,9 @@ func (l *Levers) Retain(named func(name string) bool) {
 	maps.DeleteFunc(l.paused, func(name string, _ Pull) bool { return !named(name) })
 }
 
+// Paused reports whether the source or destination of the name is paused.
+func (l *Levers) Paused(name string) bool { return l.pausedBy(name) != nil }
+
 // pausedBy returns who paused the name; nil for nobody.
 func (l *Levers) pausedBy(name string) *Pull {
 	l.mu.Lock()

@@ -39,8 +39,8 @@ type Jobs struct {
 // {{secrets.NAME}} looks.
 const AdminKeyName = "PAWL_ADMIN_KEY"
 
-// minAdminKey is the shortest admin key, in bytes: what `openssl rand -hex 16`
-// prints. It opens everything, and is good for ever.
+// minAdminKey is the shortest admin key, in bytes after pawl_: what `openssl
+// rand -hex 16` prints. It opens everything, and is good for ever.
 const minAdminKey = 32
 
 // Shares reports whether the API is served by the admin listener.
@@ -210,14 +210,15 @@ func (l *loader) findAdminKey() {
 	if _, missing := errors.AsType[missingSecret](err); missing {
 		return
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		l.errorf(o.file, o.node, "%v", err)
 		return
 	}
 	l.secrets.add(value)
-	if len(value) < minAdminKey {
-		l.errorf(o.file, o.node, "the secret %s is shorter than %d bytes; make one with `openssl rand -hex 32`", AdminKeyName, minAdminKey)
+	rest, ok := strings.CutPrefix(value, "pawl_")
+	if !ok || len(rest) < minAdminKey || strings.Trim(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+		l.errorf(o.file, o.node, "the secret %s must be pawl_ and at least %d letters, digits, _ or -; make one with `echo pawl_$(openssl rand -hex 32)`",
+			AdminKeyName, minAdminKey)
 		return
 	}
 	l.adminKey = setting.NewSecret(value)

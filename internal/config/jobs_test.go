@@ -100,7 +100,7 @@ dead_letter: { type: store }
 // that is printed, or that somebody can guess.
 func TestAdminKey(t *testing.T) {
 	dir := t.TempDir()
-	const fromFile, fromEnv = "key-from-a-file-of-32-characters-", "key-from-the-environment-of-32-ch"
+	const fromFile, fromEnv = "pawl_key-from-a-file-of-32-characters-", "pawl_key-from-the-environment-of-32-ch"
 	write(t, filepath.Join(dir, "secrets", AdminKeyName), fromFile+"\n")
 	path := filepath.Join(dir, "pawl.yaml")
 	opts := testOptions()
@@ -133,8 +133,10 @@ func TestAdminKey(t *testing.T) {
 	if got := c.Secrets.Redact("x " + fromEnv); strings.Contains(got, fromEnv) {
 		t.Errorf("the admin key is printed: %q", got)
 	}
-	env[AdminKeyName] = "guessed"
-	if _, report := load("jobs:"); report.Err() == nil || !strings.Contains(report.Err().Error(), "shorter than 32 bytes") {
-		t.Errorf("a short key: %v", report.Err())
+	for _, bad := range []string{"guessed", strings.TrimPrefix(fromEnv, "pawl_") + "xxxxx", "pawl_" + strings.Repeat("x", 31), fromEnv + " "} {
+		env[AdminKeyName] = bad
+		if _, report := load("jobs:"); report.Err() == nil || !strings.Contains(report.Err().Error(), "at least 32 letters") {
+			t.Errorf("%q: %v", bad, report.Err())
+		}
 	}
 }
