@@ -9,6 +9,7 @@ import (
 	"github.com/pawlhq/pawl/internal/connector/faulty"
 	"github.com/pawlhq/pawl/internal/connector/file"
 	"github.com/pawlhq/pawl/internal/connector/http"
+	"github.com/pawlhq/pawl/internal/connector/jobqueue"
 	"github.com/pawlhq/pawl/internal/connector/stdio"
 )
 
@@ -17,10 +18,11 @@ func Connectors() *connector.Registry {
 	return connector.NewRegistry(
 		[]connector.SourceKind{
 			http.SourceKind(),
+			jobqueue.SourceKind(),
 		},
 		slices.Concat(
 			http.DestinationKinds(),
-			[]connector.DestinationKind{file.DestinationKind()},
+			[]connector.DestinationKind{file.DestinationKind(), jobqueue.DestinationKind()},
 			stdio.DestinationKinds(),
 			[]connector.DestinationKind{faulty.DestinationKind()},
 		),

@@ -56,6 +56,7 @@ func exemplary() *telemetry.Telemetry {
 				Sources:   []telemetry.SourceState{{Name: specimen}},
 				Lanes:     []telemetry.LaneState{{Destination: specimen}},
 				Endpoints: []telemetry.EndpointState{{Destination: specimen, Name: specimen}},
+				Jobs:      &telemetry.JobState{Queues: []telemetry.QueueState{{Name: specimen}}},
 			}
 		},
 	})

@@ -18,6 +18,7 @@ type State struct {
 	Lanes       []LaneState
 	Endpoints   []EndpointState
 	DeadLetters LetterState
+	Jobs        *JobState // nil without a job server
 }
 
 // SourceState is one source.
@@ -56,6 +57,8 @@ type stateCollector struct {
 	generation, inFlight                            *prometheus.Desc
 	pending, places, working, workers               *prometheus.Desc
 	breaker, held, lettersOpen, lettersOldestSecond *prometheus.Desc
+
+	jobs jobDescs
 }
 
 func newStateCollector(snapshot func() State) *stateCollector {
@@ -77,15 +80,16 @@ func newStateCollector(snapshot func() State) *stateCollector {
 		held:                desc("pawl_hold_remaining_seconds", "Seconds left of the hold that an endpoint asked for; 0 without one.", "destination", "endpoint"),
 		lettersOpen:         desc("pawl_dead_letters_open", "Dead letters that are neither replayed nor purged."),
 		lettersOldestSecond: desc("pawl_dead_letters_oldest_age_seconds", "Age of the oldest open dead letter; 0 without one."),
+		jobs:                newJobDescs(),
 	}
 }
 
 // Describe sends the descriptors.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
+	for _, d := range append(c.jobs.all(),
 		c.generation, c.inFlight, c.pending, c.places, c.working, c.workers,
 		c.breaker, c.held, c.lettersOpen, c.lettersOldestSecond,
-	} {
+	) {
 		ch <- d
 	}
 }
@@ -99,6 +103,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.generation, float64(s.Generation))
 	gauge(c.lettersOpen, float64(s.DeadLetters.Open))
 	gauge(c.lettersOldestSecond, ageSeconds(s.DeadLetters.Oldest, now))
+	c.jobs.collect(ch, s.Jobs)
 	for name, n := range mergeSources(s.Sources) {
 		gauge(c.inFlight, float64(n), name)
 	}

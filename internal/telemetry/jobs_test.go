@@ -1,0 +1,42 @@
+package telemetry
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+)
+
+// Would catch: a figure of the job server under another's name, a status or an
+// outcome without its series, a queue that stands twice and breaks the scrape,
+// series of a job server that is not there.
+func TestJobMetrics(t *testing.T) {
+	jobs := &JobState{
+		Queues: []QueueState{
+			{"emails", map[job.Status]int64{job.Queued: 1, job.Running: 2, job.Succeeded: 3, job.Failed: 4, job.Cancelled: 5}},
+			{"emails", map[job.Status]int64{job.Queued: 10}},
+			{OtherQueues, map[job.Status]int64{job.Queued: 7}},
+		},
+		Created: 21, Found: 22, Claimed: 23,
+		Ended: map[job.Outcome]int64{
+			job.OutcomeSucceeded: 31, job.OutcomeFailed: 32, job.OutcomeReleased: 33,
+			job.OutcomeTimedOut: 34, job.OutcomeLost: 35, job.OutcomeUnreceived: 36,
+		},
+		LeaseLost: 41, Invalid: 42, Graced: 43, Parked: 44,
+		Bytes: 51, WALBytes: 52, Commits: 53, Operations: 54, LastCommit: 1500 * time.Microsecond, Lanes: 55,
+	}
+	now := jobs
+	tel := New(Options{StateFolder: ".", Snapshot: func() State { return State{Jobs: now} }})
+	var got strings.Builder
+	for line := range strings.Lines(scrape(t, tel)) {
+		if strings.Contains(line, "pawl_job") || strings.Contains(line, "pawl_store") || strings.Contains(line, "pawl_claims") {
+			got.WriteString(line)
+		}
+	}
+	golden(t, "jobs.golden", got.String())
+	now = nil
+	if text := scrape(t, tel); strings.Contains(text, "pawl_jobs") || strings.Contains(text, "pawl_store") {
+		t.Errorf("without a job server:\n%s", text)
+	}
+}
