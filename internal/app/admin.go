@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/json/v2"
 	"errors"
 	"fmt"
@@ -12,6 +14,9 @@ import (
 	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/deadletter"
+	"github.com/pawlhq/pawl/internal/httpapi"
+	"github.com/pawlhq/pawl/internal/jobserver"
+	"github.com/pawlhq/pawl/internal/store"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
@@ -42,32 +47,111 @@ func (a *App) mountAdmin(c *config.Config) (unmount []func(), err error) {
 		"/healthz": http.HandlerFunc(a.healthz),
 		"/readyz":  http.HandlerFunc(a.readyz),
 	}
-	api := a.api().Handler()
-	if len(c.HTTP.Keys) > 0 {
-		keys := make([]string, len(c.HTTP.Keys))
-		for i, key := range c.HTTP.Keys {
-			keys[i] = key.Reveal()
-		}
-		api = adminapi.RequireKey(keys, api)
-	}
-	switch {
-	case c.HTTP.Local():
+	if c.HTTP.Local() {
 		paths["/debug/pprof/"] = adminapi.LocalOnly(profiles())
-		paths["/v3/"] = adminapi.LocalOnly(api)
-	case len(c.HTTP.Keys) > 0:
+	}
+	if api := a.adminCalls(c); api != nil {
 		paths["/v3/"] = api
 	}
+	if c.Jobs != nil && c.Jobs.Shares(c.HTTP) {
+		paths["/v3/"] = a.sharedCalls(paths["/v3/"])
+	}
+	return a.mount(c.HTTP.Listen, conf, paths, "http.listen")
+}
+
+// mountJobs opens the listener of the job API where it has its own.
+func (a *App) mountJobs(c *config.Config) (unmount []func(), err error) {
+	if c.Jobs == nil || c.Jobs.Shares(c.HTTP) {
+		return nil, nil
+	}
+	conf, err := c.Jobs.TLS.Config()
+	if err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	return a.mount(c.Jobs.Listen, conf, map[string]http.Handler{
+		"/v3/":     httpapi.Handler(a.jobs.API(a.opts.Version)),
+		"/healthz": http.HandlerFunc(a.healthz),
+		"/readyz":  http.HandlerFunc(a.readyz),
+	}, "jobs.listen")
+}
+
+// mountAll opens both listeners.
+func (a *App) mountAll(c *config.Config) (unmount []func(), err error) {
+	unmount, err = a.mountAdmin(c)
+	if err != nil {
+		return nil, err
+	}
+	more, err := a.mountJobs(c)
+	if err != nil {
+		for _, un := range unmount {
+			un()
+		}
+		return nil, err
+	}
+	return append(unmount, more...), nil
+}
+
+// mount serves the paths at an address, all or none.
+func (a *App) mount(address string, conf *tls.Config, paths map[string]http.Handler, what string) (unmount []func(), err error) {
 	for path, h := range paths {
-		un, err := a.hub.Mount(c.HTTP.Listen, conf, path, h)
+		un, err := a.hub.Mount(address, conf, path, h)
 		if err != nil {
 			for _, un := range unmount {
 				un()
 			}
-			return nil, fmt.Errorf("http.listen: %w", err)
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 		unmount = append(unmount, un)
 	}
 	return unmount, nil
+}
+
+// adminCalls returns the admin calls as they are guarded at http.listen; nil
+// where they are not served there.
+func (a *App) adminCalls(c *config.Config) http.Handler {
+	api := a.api().Handler()
+	keys := make([]string, len(c.HTTP.Keys))
+	for i, key := range c.HTTP.Keys {
+		keys[i] = key.Reveal()
+	}
+	shared := c.Jobs != nil && c.Jobs.Shares(c.HTTP)
+	switch {
+	case shared: // one address, one way in: a key, from this machine too
+		api = adminapi.RequireKey(keys, a.operator, api)
+	case len(keys) > 0:
+		api = adminapi.RequireKey(keys, nil, api)
+	case !c.HTTP.Local():
+		return nil
+	}
+	if c.HTTP.Local() {
+		api = adminapi.LocalOnly(api)
+	}
+	return api
+}
+
+// sharedCalls puts the admin calls and the job API on one address.
+func (a *App) sharedCalls(admin http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/v3/", httpapi.Handler(a.jobs.API(a.opts.Version)))
+	for _, path := range adminapi.Paths() {
+		mux.Handle(path, admin)
+	}
+	return mux
+}
+
+// operator lets a key of the store make admin calls: one of scope operate, or
+// admin. A key that is limited to queues has no say in the relay.
+func (a *App) operator(ctx context.Context, token string) error {
+	p, err := a.jobs.server.Authenticate(ctx, token)
+	switch {
+	case errors.Is(err, jobserver.ErrUnauthenticated):
+		return adminapi.ErrUnknownKey
+	case err != nil:
+		return err
+	case !p.Has(store.ScopeOperate) || len(p.Queues) > 0:
+		return adminapi.ErrMayNot
+	}
+	return nil
 }
 
 // profiles serves Go's profiles of this process.
@@ -93,12 +177,21 @@ type readiness struct {
 	Warnings []string `json:"warnings,omitzero"`
 }
 
-// readyz says whether messages should be sent here: not draining, and dead
-// letters can be kept.
-func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {
+// readyz says whether messages and jobs should be sent here: not draining, and
+// jobs and dead letters can be kept.
+func (a *App) readyz(w http.ResponseWriter, req *http.Request) {
 	var r readiness
 	if a.engine.Relay().Status().Stopping {
 		r.Problems = append(r.Problems, "pawl is stopping")
+	}
+	if a.jobs != nil {
+		switch err := a.jobs.store.Ready(req.Context()); {
+		case err == nil:
+		case errors.Is(err, store.ErrFull): // workers can go on
+			r.Warnings = append(r.Warnings, "jobs: "+err.Error())
+		default:
+			r.Problems = append(r.Problems, "jobs: "+err.Error())
+		}
 	}
 	switch err := a.engine.Letters().Writable(); {
 	case err == nil:
@@ -145,6 +238,7 @@ func (a *App) snapshot() telemetry.State {
 	}
 	stats := a.engine.Letters().Stats()
 	s.DeadLetters = telemetry.LetterState{Open: stats.Open, Oldest: stats.Oldest}
+	s.Jobs = a.jobs.snapshot(a.engine.Config())
 	return s
 }
 

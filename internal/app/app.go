@@ -44,6 +44,7 @@ type App struct {
 	cleanup cleanup
 
 	state   *State
+	jobs    *Jobs // nil where the configuration has none
 	log     *slog.Logger
 	level   *slog.LevelVar
 	redact  *redactor
@@ -89,6 +90,10 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.cleanup.add(a.state.Close)
+	if a.jobs, err = OpenJobs(c, a.log); err != nil {
+		return nil, err
+	}
+	a.cleanup.add(a.jobs.Close)
 	trace, err := a.observe(c)
 	if err != nil {
 		return nil, err
@@ -97,13 +102,14 @@ func New(o Options) (_ *App, err error) {
 	a.cleanup.add(a.closeHub)
 	a.engine, err = NewEngine(c, EngineOptions{
 		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: redacted{lines, a.redact},
-		Redact: a.redact.Redact, Trace: trace, Wrap: o.Wrap,
+		Redact: a.redact.Redact, Trace: trace, Wrap: o.Wrap, Jobs: a.jobs,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a.cleanup.add(a.closeEngine)
 	a.sources.app, a.sources.stopping = a, make(chan struct{})
+	a.levers = adminapi.NewLevers()
 	next, err := a.sources.prepare(c)
 	if err != nil {
 		return nil, err
@@ -111,7 +117,9 @@ func New(o Options) (_ *App, err error) {
 	a.sources.running = next
 	a.cleanup.add(func() error { return a.closeUnstarted(next) })
 	a.metrics.SetTopology(topology(c))
-	a.levers = adminapi.NewLevers()
+	if err := a.openJobs(c); err != nil {
+		return nil, err
+	}
 	if err := a.openAdmin(c); err != nil {
 		return nil, err
 	}
@@ -156,6 +164,18 @@ func (a *App) observe(c *config.Config) (*Tracing, error) {
 // on them.
 const lastExport = 2 * time.Second
 
+// openJobs sees to it that somebody can call the job API, or tells of a store
+// that nobody opens any more.
+func (a *App) openJobs(c *config.Config) error {
+	if a.jobs == nil {
+		if file := a.state.Path("pawl.db"); fileThere(file) {
+			a.log.Warn("there is a job store, and the configuration has no jobs: what is in it waits until it has", "store", file)
+		}
+		return nil
+	}
+	return a.firstKey(context.Background(), c)
+}
+
 // openAdmin opens the control socket and the admin listener.
 func (a *App) openAdmin(c *config.Config) error {
 	socket, err := control.Listen(a.state.Path(control.SocketName))
@@ -163,7 +183,12 @@ func (a *App) openAdmin(c *config.Config) error {
 		return fmt.Errorf("control socket: %w", err)
 	}
 	api := a.api()
-	server := control.NewServer(api.Handler(), a.opts.Version)
+	calls := http.NewServeMux()
+	calls.Handle("/", api.Handler())
+	for _, path := range []string{"/v3/keys", "/v3/keys/", "/v3/backup"} {
+		calls.Handle(path, a.jobs.Local(a.opts.Version))
+	}
+	server := control.NewServer(calls, a.opts.Version)
 	server.ErrorLog = slog.NewLogLogger(a.log.Handler(), slog.LevelDebug)
 	served := make(chan struct{})
 	go func() {
@@ -177,7 +202,7 @@ func (a *App) openAdmin(c *config.Config) error {
 		<-served
 		return err
 	})
-	unmount, err := a.mountAdmin(c)
+	unmount, err := a.mountAll(c)
 	if err != nil {
 		return err
 	}
@@ -193,7 +218,10 @@ func (a *App) openAdmin(c *config.Config) error {
 func (a *App) Run(ctx context.Context) error {
 	next := a.sources.running
 	a.sources.running = nil
-	if err := a.sources.swap(next); err != nil {
+	if a.jobs != nil {
+		a.jobs.Run()
+	}
+	if err := a.sources.swap(a.engine.Config(), next); err != nil {
 		return errors.Join(err, a.cleanup.run())
 	}
 	close(a.begun)
@@ -213,6 +241,7 @@ func (a *App) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	a.sources.stop()
+	a.jobs.Stop() // workers go on reporting; nobody waits for jobs any more
 	err := a.engine.Stop(ctx)
 	var cut *relay.CutShortError
 	switch {

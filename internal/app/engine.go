@@ -36,6 +36,9 @@ type EngineOptions struct {
 	// Redact takes the secrets out of a text that is stored or answered; never
 	// nil.
 	Redact func(string) string
+	// Jobs is what destinations of type queue and dead letters of type store
+	// work on; nil where the configuration has none.
+	Jobs *Jobs
 	// Trace follows messages; nil is free.
 	Trace *Tracing
 	// Wrap replaces a destination's connector, for faults on purpose; nil
@@ -190,6 +193,12 @@ func (e *Engine) unchangeable(c *config.Config) error {
 		return fmt.Errorf("relay: the name can't change from %q to %q while it runs; restart pawl", old.Relay, c.Relay)
 	case c.State != old.State:
 		return fmt.Errorf("state: the folder can't change from %s to %s while it runs; restart pawl", old.State, c.State)
+	case (c.Jobs == nil) != (old.Jobs == nil):
+		return errors.New("jobs: the job server can't be turned on or off while pawl runs; restart it")
+	case c.Jobs != nil && c.Jobs.File != old.Jobs.File:
+		return fmt.Errorf("jobs.store: the store can't change from %s to %s while it is in use; restart pawl", old.Jobs.File, c.Jobs.File)
+	case c.Jobs != nil && c.Jobs.NetworkFilesystem != old.Jobs.NetworkFilesystem:
+		return errors.New("jobs.allow_network_filesystem: it counts when the store is opened; restart pawl")
 	case lettersFolder(c) != lettersFolder(old):
 		return fmt.Errorf("dead_letter: the folder can't change from %s to %s while it runs; restart pawl", lettersFolder(old), lettersFolder(c))
 	case c.Log.Format != old.Log.Format:
@@ -226,6 +235,7 @@ func (e *Engine) openDestination(c *config.Config, d *config.Destination) (opene
 		return old, nil
 	}
 	o := opened{kind: d.Type, settings: d.Settings, digest: d.Digest, env: env}
+	env.Queues = e.opts.Jobs.messages()
 	env.Events, env.Log = e.opts.Events, e.opts.Log.With("destination", d.Name)
 	dest, err := kind.Open(d.Settings, env)
 	if err != nil {
@@ -273,8 +283,8 @@ func (e *Engine) sourceSpecs(c *config.Config) []relay.SourceSpec {
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		spec := relay.SourceSpec{Name: s.Name, MaxInFlight: int64(s.MaxInFlight), MaxInFlightBytes: s.MaxInFlightBytes}
-		if kind, ok := e.opts.Registry.Source(s.Type); ok && kind.Pauses {
-			spec.Push = relay.Pause
+		if kind, ok := e.opts.Registry.Source(s.Type); ok && (kind.Pauses || s.Ack == config.AckStored) {
+			spec.Push = relay.Pause // a stored source's messages come from its queue
 		}
 		if s.Unrouted == config.UnroutedDeadLetter {
 			spec.Unrouted = relay.DeadLetterUnrouted

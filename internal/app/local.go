@@ -19,6 +19,7 @@ import (
 type Local struct {
 	engine *Engine
 	state  *State
+	jobs   *Jobs
 }
 
 // OpenLocal takes the state folder and opens an engine without sources. A
@@ -32,13 +33,17 @@ func OpenLocal(c *config.Config, kinds *connector.Registry, stderr io.Writer, ev
 	log := slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
 		Out: stderr, Format: telemetry.LogText, Level: slog.LevelWarn, Redact: c.Secrets.Redact,
 	}))
-	engine, err := NewEngine(c, EngineOptions{
-		Registry: kinds, Events: events, Log: log, Stderr: stderr, Redact: c.Secrets.Redact, Wrap: wrap,
-	})
+	jobs, err := OpenJobs(c, log)
 	if err != nil {
 		return nil, errors.Join(err, state.Close())
 	}
-	return &Local{engine, state}, nil
+	engine, err := NewEngine(c, EngineOptions{
+		Registry: kinds, Events: events, Log: log, Stderr: stderr, Redact: c.Secrets.Redact, Wrap: wrap, Jobs: jobs,
+	})
+	if err != nil {
+		return nil, errors.Join(err, jobs.Close(), state.Close())
+	}
+	return &Local{engine, state, jobs}, nil
 }
 
 // Admin returns what the admin calls work on.
@@ -54,5 +59,5 @@ func (l *Local) Admin() adminapi.Options {
 func (l *Local) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
-	return errors.Join(l.engine.Stop(ctx), l.state.Close())
+	return errors.Join(l.engine.Stop(ctx), l.jobs.Close(), l.state.Close())
 }

@@ -93,7 +93,7 @@ func (a *App) apply(c *config.Config) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	unmount, err := a.mountAdmin(c)
+	unmount, err := a.mountAll(c)
 	if err != nil {
 		return 0, a.takeBack(next, nil, err)
 	}
@@ -106,7 +106,13 @@ func (a *App) apply(c *config.Config) (int, error) {
 		return 0, a.takeBack(next, unmount, err)
 	}
 	a.older = append(a.older, numbered{number, old})
-	if err := a.sources.swap(next); err != nil {
+	if a.jobs != nil {
+		// The configuration was checked by the same rules.
+		if err := a.jobs.server.Configure(jobsConfig(c.Jobs)); err != nil {
+			return generation, err
+		}
+	}
+	if err := a.sources.swap(c, next); err != nil {
 		return generation, err
 	}
 	a.redact.keep(c.Secrets)

@@ -10,15 +10,19 @@ import (
 
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/connector/jobqueue"
 	"github.com/pawlhq/pawl/internal/core/event"
 )
 
 // sources are the ways in that run now.
 type sources struct {
-	app      *App
-	running  map[string]*running
-	retiring sync.WaitGroup // of those that a reload replaced or removed
-	stopping chan struct{}  // closed by stop
+	app     *App
+	running map[string]*running
+	// companions take what sources with ack: stored have stored, and hand it to
+	// the relay, by the source's name.
+	companions map[string]*running
+	retiring   sync.WaitGroup // of those that a reload replaced or removed
+	stopping   chan struct{}  // closed by stop
 }
 
 // running is one open source.
@@ -26,6 +30,8 @@ type running struct {
 	kind     string
 	settings connector.Settings
 	digest   string // of the files that the settings name
+	ack      config.Ack
+	intake   *intake // with AckStored; made when it starts
 	source   connector.Source
 	stop     context.CancelFunc
 	done     chan struct{}
@@ -40,7 +46,7 @@ func (s *sources) prepare(c *config.Config) (map[string]*running, error) {
 	var errs []error
 	for i := range c.Sources {
 		spec := &c.Sources[i]
-		if old, ok := s.running[spec.Name]; ok && old.kind == spec.Type && old.digest == spec.Digest && reflect.DeepEqual(old.settings, spec.Settings) {
+		if old, ok := s.running[spec.Name]; ok && old.kind == spec.Type && old.digest == spec.Digest && old.ack == spec.Ack && reflect.DeepEqual(old.settings, spec.Settings) {
 			next[spec.Name] = old
 			continue
 		}
@@ -75,24 +81,54 @@ func (s *sources) open(c *config.Config, spec *config.Source) (*running, error) 
 	}
 	source, err := kind.Open(spec.Settings, connector.Env{
 		Name: spec.Name, Relay: c.Relay, State: c.State, Compile: compileExpr,
-		Listeners: s.app.hub, Events: s.app.events, Log: s.app.log.With("source", spec.Name),
+		MaxInFlight: spec.MaxInFlight, Queues: s.app.jobs.messages(), Listeners: s.app.hub, Events: s.app.events, Log: s.app.log.With("source", spec.Name),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &running{kind: spec.Type, settings: spec.Settings, digest: spec.Digest, source: source}, nil
+	return &running{kind: spec.Type, settings: spec.Settings, digest: spec.Digest, ack: spec.Ack, source: source}, nil
 }
 
-// swap starts the sources of next that do not run yet and stops those that run
-// and are not in it, after the new ones took over.
-func (s *sources) swap(next map[string]*running) error {
+// companion opens what works the queue of a source with ack: stored.
+func (s *sources) companion(c *config.Config, spec *config.Source) (*running, error) {
+	queue := config.RelayQueue(spec.Name)
+	source, err := jobqueue.OpenSource(queue, nil, connector.Env{
+		Name: spec.Name, Relay: c.Relay, State: c.State, MaxInFlight: spec.MaxInFlight, Queues: s.app.jobs.messages(),
+		Events: s.app.events, Log: s.app.log.With("source", spec.Name, "queue", queue),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", spec.Name, err)
+	}
+	return &running{kind: "queue", source: source}, nil
+}
+
+// handlerOf returns what a source hands its messages to: the relay, or the
+// source's own queue.
+func (s *sources) handlerOf(c *config.Config, name string, r *running) (connector.Handler, error) {
+	if r.ack == config.AckStored {
+		spec, _ := c.Source(name) // it was opened for this configuration
+		r.intake = s.app.newIntake(spec)
+		return r.intake, nil
+	}
+	return s.app.engine.Relay().Handler(name) // which was told of every source of the configuration
+}
+
+// swap starts the sources of next, which are those of c, that do not run yet and
+// stops those that run and are not in it, after the new ones took over.
+func (s *sources) swap(c *config.Config, next map[string]*running) error {
+	if err := s.swapCompanions(c); err != nil {
+		return err
+	}
 	for name, r := range next {
 		if s.running[name] == r {
+			if spec, ok := c.Source(name); ok && r.intake != nil {
+				r.intake.resize(spec)
+			}
 			continue
 		}
-		h, err := s.app.engine.Relay().Handler(name)
+		h, err := s.handlerOf(c, name, r)
 		if err != nil {
-			return err // the relay was told of every source of the configuration
+			return err
 		}
 		s.start(name, r, h)
 	}
@@ -112,6 +148,50 @@ func (s *sources) swap(next map[string]*running) error {
 			})
 		}
 	}
+	return nil
+}
+
+// swapCompanions starts a companion for each source of c with ack: stored, and
+// for those of which messages are stored still though they answer after the
+// delivery now. The others stop: what they had begun is finished, the rest is
+// in the queue.
+func (s *sources) swapCompanions(c *config.Config) error {
+	if s.app.jobs == nil {
+		return nil
+	}
+	waiting, err := s.app.jobs.waiting(context.Background())
+	if err != nil {
+		return err
+	}
+	next := map[string]*running{}
+	for i := range c.Sources {
+		spec := &c.Sources[i]
+		if spec.Ack != config.AckStored && waiting[config.RelayQueue(spec.Name)] == 0 {
+			continue
+		}
+		if old, ok := s.companions[spec.Name]; ok {
+			next[spec.Name] = old
+			continue
+		}
+		r, err := s.companion(c, spec)
+		if err != nil {
+			return err
+		}
+		h, err := s.app.engine.Relay().Handler(spec.Name)
+		if err != nil {
+			return err // the relay was told of every source of the configuration
+		}
+		next[spec.Name] = r
+		s.start(spec.Name, r, h)
+	}
+	for name, r := range s.companions {
+		if next[name] == nil {
+			r.stop()
+			s.retiring.Go(func() { s.retire(name, r) })
+		}
+	}
+	s.companions = next
+	s.app.tellLeft(c, waiting)
 	return nil
 }
 
@@ -159,6 +239,9 @@ func (s *sources) stop() {
 	for _, r := range s.running {
 		r.stop()
 	}
+	for _, r := range s.companions {
+		r.stop()
+	}
 }
 
 // wait returns when every source has ended, those that a reload replaced too, or
@@ -168,6 +251,9 @@ func (s *sources) wait(ctx context.Context) {
 	all := make(chan struct{})
 	go func() {
 		for _, r := range s.running {
+			<-r.done
+		}
+		for _, r := range s.companions {
 			<-r.done
 		}
 		s.retiring.Wait()
@@ -183,9 +269,11 @@ func (s *sources) wait(ctx context.Context) {
 // path of one that is closed looks like one that was never there: a stop closes
 // the listeners before.
 func (s *sources) close() {
-	for name, r := range s.running {
-		if err := r.source.Close(); err != nil {
-			s.app.log.Warn("closing a source", "source", name, "error", err)
+	for _, all := range []map[string]*running{s.running, s.companions} {
+		for name, r := range all {
+			if err := r.source.Close(); err != nil {
+				s.app.log.Warn("closing a source", "source", name, "error", err)
+			}
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// LockedError says that another pawl owns a folder.
+// LockedError says that another pawl owns a folder, or the store.
 type LockedError struct {
-	Kind   string // what the folder is: "state folder"
-	Folder string
+	Kind   string // what it is: "state folder"
+	Folder string // or the store's file
 	PID    int // 0 where it is not known
 }
 

@@ -87,7 +87,7 @@ Nothing is dropped without a trace.`,
 	root.AddCommand(
 		runCommand(sh), sh.prints(lintCommand(sh)), sh.prints(tryCommand(sh)), sh.prints(explainCommand(sh)), sh.talks(sendCommand(sh)),
 		sh.talks(tailCommand(sh)), sh.talks(statusCommand(sh)), sh.talks(reloadCommand(sh)), sh.talks(pauseCommand(sh)), sh.talks(resumeCommand(sh)),
-		dlqCommand(sh), schemaCommand(sh), sh.prints(versionCommand(sh)),
+		dlqCommand(sh), jobsCommand(sh), keysCommand(sh), sh.talks(backupCommand(sh)), schemaCommand(sh), sh.prints(versionCommand(sh)),
 	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -155,12 +155,14 @@ func (sh *shell) exitCode(err error) int {
 	}
 	fmt.Fprintln(sh.err, "pawl:", err)
 	var refused *control.Problem
+	var no *refusal
 	switch {
 	case !sh.began: // an unknown command or flag, a missing flag, a wrong number of arguments
 		fmt.Fprintln(sh.err, "pawl: see pawl --help")
 		return exitUsage
 	case errors.As(err, &usage), errors.As(err, &locked), errors.Is(err, errSetup), errors.Is(err, adminapi.ErrNoDestination),
-		errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
+		errors.As(err, &refused) && (refused.Status == http.StatusBadRequest || refused.Status == http.StatusUnprocessableEntity),
+		errors.As(err, &no) && no.usage():
 		return exitUsage
 	}
 	return exitNo

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/pawlhq/pawl/internal/adminapi"
+	"github.com/pawlhq/pawl/internal/app"
+	"github.com/pawlhq/pawl/internal/control"
+	"github.com/pawlhq/pawl/internal/telemetry"
+)
+
+// storeCalls makes the calls that need the store itself and no key: keys and
+// backups.
+type storeCalls interface {
+	Do(ctx context.Context, method, path string, in, out any) error
+	close() error
+}
+
+// runningStore asks the pawl that runs, over its control socket.
+type runningStore struct{ *control.Client }
+
+func (runningStore) close() error { return nil }
+
+// ownStore works on the store by itself.
+type ownStore struct {
+	*apiClient
+	jobs *app.LocalJobs
+}
+
+func (s ownStore) close() error { return s.jobs.Close() }
+
+// withStore opens the store for one command: through the pawl that runs on the
+// state folder, and itself where none does.
+func (sh *shell) withStore(ctx context.Context, do func(storeCalls) error) (err error) {
+	s, err := sh.store(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return do(s)
+}
+
+func (sh *shell) store(ctx context.Context) (storeCalls, error) {
+	client, err := sh.client()
+	if err != nil {
+		return nil, err
+	}
+	var s adminapi.Status
+	err = client.Do(ctx, http.MethodGet, "/v3/status", nil, &s)
+	if err == nil {
+		return runningStore{client}, nil
+	}
+	if !errors.Is(err, control.ErrNotRunning) {
+		return nil, err
+	}
+	c, err := sh.load()
+	if err != nil {
+		return nil, err
+	}
+	if sh.state != "" {
+		c = c.InState(sh.state)
+	}
+	log := slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
+		Out: sh.err, Format: telemetry.LogText, Level: slog.LevelWarn, Redact: c.Secrets.Redact,
+	}))
+	jobs, err := app.OpenLocalJobs(c, log)
+	if errors.Is(err, app.ErrNoJobs) {
+		return nil, usagef("%w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ownStore{newAPIClient("http://pawl", "", inProcess{jobs.Local(version())}), jobs}, nil
+}
