@@ -136,6 +136,25 @@ type Job struct {
 	Attempts        []Attempt  `json:"attempts,omitzero" nullable:"false" doc:"Where one job was asked for."`
 }
 
+// TransformSchema says where null may stand.
+func (Job) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	return orNull(s, "reason", "last_error")
+}
+
+// orNull lets null be the value of members that are objects or one of a few
+// words, which huma's tags have no way to say.
+func orNull(s *huma.Schema, members ...string) *huma.Schema {
+	for _, name := range members {
+		member := s.Properties[name]
+		if member.Ref == "" {
+			member.Enum = append(member.Enum, nil)
+			continue
+		}
+		s.Properties[name] = &huma.Schema{Description: member.Description, AnyOf: []*huma.Schema{{Ref: member.Ref}, {Type: "null"}}}
+	}
+	return s
+}
+
 // Message is what a relayed message had beside its body.
 type Message struct {
 	ID          string              `json:"id"`
@@ -182,6 +201,11 @@ type Attempt struct {
 	Error      *Error  `json:"error"`
 	NextRunAt  *Time   `json:"next_run_at" nullable:"true"`
 	Note       *string `json:"note" nullable:"true" doc:"What the server changed or added: a wait that was cut, say."`
+}
+
+// TransformSchema says where null may stand.
+func (Attempt) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	return orNull(s, "outcome", "error")
 }
 
 // Jobs is a page of jobs, newest first.
@@ -283,6 +307,11 @@ type Queue struct {
 	Counts     Counts    `json:"counts"`
 }
 
+// TransformSchema says where null may stand.
+func (Queue) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	return orNull(s, "paused")
+}
+
 // Counts are how many jobs there are by status.
 type Counts struct {
 	Queued    int64 `json:"queued"`
@@ -302,6 +331,11 @@ type Paused struct {
 type Gate struct {
 	Name   string  `json:"name"`
 	Paused *Paused `json:"paused"`
+}
+
+// TransformSchema says where null may stand.
+func (Gate) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	return orNull(s, "paused")
 }
 
 // KeyRequest asks for an API key. Control socket only.
