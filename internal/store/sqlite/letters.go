@@ -36,7 +36,7 @@ const (
 // AddLetter stores a letter.
 func (s *Store) AddLetter(ctx context.Context, l store.Letter) error {
 	if s.space.room() == roomReserve {
-		return store.ErrFull
+		return s.space.err()
 	}
 	state := l.State
 	if state == "" {

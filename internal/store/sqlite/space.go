@@ -1,9 +1,12 @@
 package sqlite
 
 import (
+	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/store"
 )
 
 // space says whether the disk has more free than the reserve. It is safe for
@@ -66,4 +69,9 @@ func (s *space) look() {
 	// A disk that gives no answer is found out by the write.
 	free, err := s.free(s.folder)
 	s.full.Store(err == nil && free < s.reserve)
+}
+
+// err says that less than the reserve is left.
+func (s *space) err() error {
+	return fmt.Errorf("%w: less than %d MiB are free where %s is", store.ErrFull, s.reserve>>20, s.folder)
 }

@@ -1,10 +1,31 @@
 package sqlite
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/store"
 )
+
+var _ store.Store = (*Store)(nil)
+
+// Ready returns nil when the next write can be expected to work.
+func (s *Store) Ready(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	if why := s.writer.vitals.trouble.Load(); why != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, *why)
+	}
+	if s.space.room() == roomReserve {
+		return s.space.err()
+	}
+	return nil
+}
 
 // Vitals is how the store itself is.
 func (s *Store) Vitals() store.Vitals {

@@ -1,0 +1,566 @@
+// These tests would catch a job that reads otherwise than it is (a status of one
+// moment with the attempts of another), lists that leave out or repeat jobs, a
+// filter that lets the wrong ones through, a cursor of another list that is
+// taken, a page without bounds, and waits for an end that are not woken.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+const testWorker = "worker-1"
+
+func newJob(queue string) store.NewJob {
+	return store.NewJob{
+		Queue: queue, Task: "mail", Version: "1", Policy: job.Resolve(), Timeout: 5 * time.Minute,
+		Content: job.Content{Payload: []byte(`{"n":1}`)},
+	}
+}
+
+// put creates jobs and returns their ids.
+func put(t *testing.T, s *Store, jobs ...store.NewJob) []string {
+	t.Helper()
+	made, err := s.Create(t.Context(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]string, len(made))
+	for i, m := range made {
+		ids[i] = m.ID
+	}
+	return ids
+}
+
+// take claims up to n jobs of a queue.
+func take(t *testing.T, s *Store, queue string, n int) []store.Claimed {
+	t.Helper()
+	c, err := s.Claim(t.Context(), store.Want{
+		Worker: testWorker, Queues: []store.QueueLease{{Queue: queue, Lease: 30 * time.Second}}, Max: n, MaxBytes: 8 << 20,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Jobs
+}
+
+// say reports, and fails the test where a report is not taken.
+func say(t *testing.T, s *Store, reports ...store.Report) {
+	t.Helper()
+	answers, err := s.Report(t.Context(), reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range answers {
+		if a.Status != store.ReportTaken {
+			t.Fatalf("report %d (%s): %s", i, reports[i].Type, a.Status)
+		}
+	}
+}
+
+// finish creates a job, claims it and ends it.
+func finish(t *testing.T, s *Store, j store.NewJob, r store.Report) string {
+	t.Helper()
+	id := put(t, s, j)[0]
+	got := take(t, s, j.Queue, 1)
+	if len(got) != 1 || got[0].Job.ID != id {
+		t.Fatalf("claimed %v, want %s", got, id)
+	}
+	r.Lease = got[0].Lease
+	say(t, s, r)
+	return id
+}
+
+var (
+	succeed = store.Report{Type: store.Complete, Result: []byte(`"done"`), Hash: [32]byte{1}}
+	giveUp  = store.Report{Type: store.Fail, Error: &job.Error{Type: "E", Message: "bad"}, Failure: job.Failure{Permanent: true}, Hash: [32]byte{2}}
+	again   = store.Report{Type: store.Fail, Error: &job.Error{Type: "E", Message: "try"}, Failure: job.Failure{RetryIn: new(time.Duration(0))}, Hash: [32]byte{3}}
+)
+
+func TestJobOverItsLife(t *testing.T) {
+	var h hand
+	s := testStore(t, h.options(Options{}))
+	n := newJob("emails")
+	n.Endpoint, n.Priority, n.Tags, n.Trace = "mailer", 7, []string{"a", "b"}, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	n.Content.Head = []byte{1, 2, 3}
+	n.Policy = job.Resolve(job.Said{Level: job.LevelJob, Overlay: job.Overlay{MaxAttempts: new(3), Jitter: new(0.5)}})
+	n.Delay = time.Second
+	id := put(t, s, n)[0]
+	born := s.Now()
+
+	get := func() *job.Job {
+		t.Helper()
+		j, err := s.Job(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	j := get()
+	if j.ID != id || j.Queue != "emails" || j.Task != "mail" || j.Version != "1" || j.Endpoint != "mailer" || j.Priority != 7 ||
+		string(j.Content.Payload) != `{"n":1}` || string(j.Content.Head) != "\x01\x02\x03" || !slices.Equal(j.Tags, n.Tags) || j.Trace != n.Trace ||
+		j.Policy != n.Policy || j.Timeout != n.Timeout || !j.CreatedAt.Equal(born) || !j.RunAt.Equal(born.Add(time.Second)) {
+		t.Errorf("what was created reads as %+v", j)
+	}
+	if j.Status != job.Queued || j.Attempt != 0 || len(j.Attempts) != 0 || !j.FinishedAt.IsZero() || j.LastError != nil {
+		t.Errorf("a new job reads as %+v", j)
+	}
+
+	h.step(2 * time.Second)
+	got := take(t, s, "emails", 1)[0]
+	j = get()
+	if j.Status != job.Running || j.Attempt != 1 || len(j.Attempts) != 1 || j.Attempts[0].Worker != testWorker || j.Attempts[0].Outcome != "" ||
+		!j.Attempts[0].StartedAt.Equal(s.Now()) || !j.RunAt.Equal(born.Add(time.Second)) {
+		t.Errorf("a running job reads as %+v", j)
+	}
+	h.step(time.Second)
+	started := s.Now()
+	fail := again
+	fail.Lease, fail.Failure.RetryIn, fail.Note = got.Lease, new(time.Minute), "cleaned"
+	say(t, s, store.Report{Type: store.Start, Lease: got.Lease}, fail)
+	j = get()
+	due := s.Now().Add(time.Minute)
+	if j.Status != job.Queued || j.Attempt != 1 || j.Counts.Charged != 1 || !j.RunAt.Equal(due) || j.LastError == nil || j.LastError.Message != "try" {
+		t.Errorf("a job to be retried reads as %+v, last error %+v", j, j.LastError)
+	}
+	if a := j.Attempts[0]; !a.StartedAt.Equal(started) || !a.EndedAt.Equal(s.Now()) || a.Outcome != job.OutcomeFailed || !a.Charged ||
+		!a.NextRunAt.Equal(due) || a.Error.Message != "try" || !strings.Contains(a.Note, "cleaned") {
+		t.Errorf("its attempt reads as %+v", a)
+	}
+
+	h.step(time.Minute)
+	got = take(t, s, "emails", 1)[0]
+	if j = get(); j.Status != job.Running || j.Attempt != 2 || !j.RunAt.Equal(due) || j.LastError == nil {
+		t.Errorf("running again it reads as %+v", j)
+	}
+	done := succeed
+	done.Lease = got.Lease
+	say(t, s, done)
+	j = get()
+	if j.Status != job.Succeeded || j.Attempt != 2 || j.Counts.Charged != 2 || string(j.Result) != `"done"` || !j.FinishedAt.Equal(s.Now()) ||
+		j.Reason != "" || !j.RunAt.Equal(due) || len(j.Attempts) != 2 || j.LastError == nil || j.LastError.Message != "try" {
+		t.Errorf("a succeeded job reads as %+v", j)
+	}
+	page, err := s.List(t.Context(), store.Filter{Limit: 1})
+	if err != nil || len(page.Jobs) != 1 {
+		t.Fatal(page, err)
+	}
+	want := *j
+	want.Attempts = nil
+	if listed := page.Jobs[0]; fmt.Sprintf("%+v", *listed) != fmt.Sprintf("%+v", want) && listed.LastError.Message != want.LastError.Message {
+		t.Errorf("listed as %+v\nwant      %+v", listed, want)
+	}
+
+	dead := finish(t, s, newJob("emails"), giveUp)
+	if j, err := s.Job(t.Context(), dead); err != nil || j.Status != job.Failed || j.Reason != job.ReasonNonRetryable || j.LastError.Message != "bad" || !j.Attempts[0].NextRunAt.IsZero() {
+		t.Errorf("a dead letter reads as %+v, %v", j, err)
+	}
+}
+
+func TestNotFound(t *testing.T) {
+	s := testStore(t, Options{})
+	for _, id := range []string{"", "job_", "nonsense", s.ids.Make(at(1), 77)} {
+		if _, err := s.Job(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Job(%q): %v", id, err)
+		}
+		if _, err := s.Logs(t.Context(), id, 1); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Logs(%q): %v", id, err)
+		}
+		if err := s.AwaitEnd(t.Context(), id); err != nil {
+			t.Errorf("AwaitEnd(%q) of a job that is gone: %v", id, err)
+		}
+	}
+	id := put(t, s, newJob("q"))[0]
+	if _, err := s.Logs(t.Context(), id, 1); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("logs of an attempt that was not: %v", err)
+	}
+}
+
+func TestLogs(t *testing.T) {
+	s := testStore(t, Options{})
+	id := put(t, s, newJob("q"))[0]
+	lease := take(t, s, "q", 1)[0].Lease
+	line := func(n int64, text string) job.LogLine {
+		return job.LogLine{Seq: n, At: time.UnixMilli(n).UTC(), Level: "info", Message: text}
+	}
+	say(t, s, store.Report{Type: store.AddLog, Lease: lease, Lines: []job.LogLine{line(2, "two"), line(1, "one")}})
+	check := func(when string) {
+		t.Helper()
+		log, err := s.Logs(t.Context(), id, 1)
+		if err != nil || log.Cut || !slices.Equal(log.Lines, []job.LogLine{line(1, "one"), line(2, "two")}) {
+			t.Errorf("%s: %+v, %v", when, log, err)
+		}
+	}
+	check("while it runs")
+	done := succeed
+	done.Lease = lease
+	say(t, s, done)
+	check("after its end")
+}
+
+// all reads a list to its end, page by page.
+func all(t *testing.T, s *Store, f store.Filter) (ids []string, pages int) {
+	t.Helper()
+	for {
+		p, err := s.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages++
+		for _, j := range p.Jobs {
+			ids = append(ids, j.ID)
+		}
+		if p.Next == "" {
+			return ids, pages
+		}
+		f.Cursor = p.Next
+	}
+}
+
+func TestListFilters(t *testing.T) {
+	var h hand
+	s := testStore(t, h.options(Options{}))
+	one := func(queue, task, endpoint string, tags ...string) store.NewJob {
+		n := newJob(queue)
+		n.Task, n.Endpoint, n.Tags = task, endpoint, tags
+		return n
+	}
+	dead := finish(t, s, one("b", "x", ""), giveUp)
+	h.step(time.Second)
+	done := finish(t, s, one("b", "x", "e", "red"), succeed)
+	h.step(time.Second)
+	runs := put(t, s, one("b", "y", "e"))[0]
+	take(t, s, "b", 1)
+	h.step(time.Second)
+	waits := put(t, s, one("a", "x", "", "red", "blue"), one("a", "x", "e"))
+	h.step(time.Second)
+	lost := finish(t, s, one("c", "x", ""), again)
+	names := map[string]string{dead: "dead", done: "done", runs: "runs", waits[0]: "w0", waits[1]: "w1", lost: "again"}
+	time0 := s.Now().Add(-4 * time.Second)
+
+	for _, test := range []struct {
+		filter store.Filter
+		want   string
+	}{
+		{store.Filter{}, "again w1 w0 runs done dead"},
+		{store.Filter{Queue: "b"}, "runs done dead"},
+		{store.Filter{Queue: "none"}, ""},
+		{store.Filter{Task: "y"}, "runs"},
+		{store.Filter{Endpoint: "e"}, "w1 runs done"},
+		{store.Filter{Queue: "b", Task: "x", Endpoint: "e"}, "done"},
+		{store.Filter{Tag: "red"}, "w0 done"},
+		{store.Filter{Tag: "re"}, ""},
+		{store.Filter{Status: job.Queued}, "again w1 w0"},
+		{store.Filter{Status: job.Running}, "runs"},
+		{store.Filter{Status: job.Succeeded}, "done"},
+		{store.Filter{Status: job.Failed}, "dead"},
+		{store.Filter{Status: job.Cancelled}, ""},
+		{store.Filter{Status: job.Failed, Queue: "a"}, ""},
+		{store.Filter{Reason: job.ReasonNonRetryable}, "dead"},
+		{store.Filter{Reason: job.ReasonLost}, ""},
+		{store.Filter{Reason: job.ReasonNonRetryable, Status: job.Running}, ""},
+		{store.Filter{CreatedAfter: time0.Add(3 * time.Second)}, "again w1 w0"},
+		{store.Filter{CreatedBefore: time0.Add(3 * time.Second)}, "runs done dead"},
+		{store.Filter{CreatedAfter: time0.Add(time.Second), CreatedBefore: time0.Add(3 * time.Second)}, "runs done"},
+		{store.Filter{CreatedAfter: time0.Add(time.Hour)}, ""},
+		{store.Filter{CreatedBefore: time0}, ""},
+		{store.Filter{CreatedBefore: time0.Add(time.Hour), Status: job.Queued, Tag: "blue"}, "w0"},
+	} {
+		for _, limit := range []int{500, 1, 2} {
+			f := test.filter
+			f.Limit = limit
+			ids, _ := all(t, s, f)
+			var got []string
+			for _, id := range ids {
+				got = append(got, names[id])
+			}
+			if text := strings.Join(got, " "); text != test.want {
+				t.Errorf("%+v: %q, want %q", f, text, test.want)
+			}
+		}
+	}
+}
+
+// A list that is read while jobs are created shows each of those that were
+// there once.
+func TestListWhileCreating(t *testing.T) {
+	s := testStore(t, Options{})
+	var want []string
+	for range 30 {
+		want = append(want, put(t, s, newJob("q"))...)
+	}
+	slices.Reverse(want)
+	f := store.Filter{Limit: 7}
+	var got []string
+	for {
+		p, err := s.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range p.Jobs {
+			got = append(got, j.ID)
+		}
+		put(t, s, newJob("q"))
+		if p.Next == "" {
+			break
+		}
+		f.Cursor = p.Next
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d jobs, want the %d that were there at first", len(got), len(want))
+	}
+}
+
+func TestCursors(t *testing.T) {
+	s := testStore(t, Options{})
+	put(t, s, newJob("a"), newJob("a"), newJob("a"))
+	p, err := s.List(t.Context(), store.Filter{Queue: "a", Limit: 1})
+	if err != nil || p.Next == "" {
+		t.Fatal(p, err)
+	}
+	for name, f := range map[string]store.Filter{
+		"garbage":        {Queue: "a", Limit: 1, Cursor: "garbage!"},
+		"another list's": {Queue: "b", Limit: 1, Cursor: p.Next},
+		"a longer one":   {Queue: "a", Limit: 1, Cursor: p.Next + "A"},
+		"an altered one": {Queue: "a", Limit: 1, Cursor: "B" + p.Next[1:]},
+	} {
+		if _, err := s.List(t.Context(), f); !errors.Is(err, store.ErrBadCursor) {
+			t.Errorf("%s: %v, want ErrBadCursor", name, err)
+		}
+	}
+	if _, err := s.List(t.Context(), store.Filter{Queue: "a", Limit: 2, Cursor: p.Next}); err != nil {
+		t.Errorf("with another limit: %v", err)
+	}
+	other := testStore(t, Options{})
+	put(t, other, newJob("a"), newJob("a"))
+	if _, err := other.List(t.Context(), store.Filter{Queue: "a", Cursor: p.Next}); !errors.Is(err, store.ErrBadCursor) {
+		t.Errorf("of another store: %v, want ErrBadCursor", err)
+	}
+}
+
+// Pages end at a number of bytes and at a number of rows, and go on after both.
+func TestListBounds(t *testing.T) {
+	s := testStore(t, Options{})
+	big := newJob("big")
+	big.Content.Payload = []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	var want []string
+	for range 20 {
+		want = append(want, put(t, s, big)...)
+	}
+	slices.Reverse(want)
+	got, pages := all(t, s, store.Filter{Limit: 500})
+	if !slices.Equal(got, want) || pages < 20>>3 {
+		t.Errorf("%d jobs of 1 MiB in %d pages, want 20 in at least 3", len(got), pages)
+	}
+
+	rare := put(t, s, newJob("rare"))[0]
+	for range (listRows + 2000) / 1000 {
+		batch := make([]store.NewJob, 1000)
+		for i := range batch {
+			batch[i] = newJob("many")
+		}
+		put(t, s, batch...)
+	}
+	p, err := s.List(t.Context(), store.Filter{Queue: "rare", Limit: 10})
+	if err != nil || len(p.Jobs) != 0 || p.Next == "" {
+		t.Errorf("one page looked at more than %d rows: %d jobs, next %q, %v", listRows, len(p.Jobs), p.Next, err)
+	}
+	if got, _ := all(t, s, store.Filter{Queue: "rare", Limit: 10}); !slices.Equal(got, []string{rare}) {
+		t.Errorf("page by page: %v, want %s", got, rare)
+	}
+}
+
+func TestContents(t *testing.T) {
+	s := testStore(t, Options{})
+	var ids []string
+	for i := range 2*contentChunk + 1 {
+		n := newJob("q")
+		n.Content.Payload = fmt.Appendf(nil, "%d", i)
+		ids = append(ids, put(t, s, n)...)
+	}
+	var seqs []int64
+	for _, id := range ids {
+		seq, _, _ := s.ids.Parse(id)
+		seqs = append(seqs, seq)
+	}
+	found, err := s.contents(t.Context(), append(seqs, 1<<40))
+	if err != nil || len(found) != len(ids) {
+		t.Fatalf("%d of %d jobs, %v", len(found), len(ids), err)
+	}
+	for i, seq := range seqs {
+		if j := found[seq]; j.ID != ids[i] || string(j.Content.Payload) != fmt.Sprint(i) {
+			t.Errorf("job %d reads as %+v", i, j)
+		}
+	}
+}
+
+func TestCounts(t *testing.T) {
+	s := testStore(t, Options{})
+	finish(t, s, newJob("q"), succeed)
+	finish(t, s, newJob("q"), giveUp)
+	put(t, s, newJob("q"), newJob("q"), newJob("r"))
+	take(t, s, "q", 1)
+	counts, err := s.Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []store.LaneCount{
+		{Lane: lane.Key{Queue: "q", Task: "mail", Version: "1"}, Ready: 1, Running: 1, Succeeded: 1, Failed: 1},
+		{Lane: lane.Key{Queue: "r", Task: "mail", Version: "1"}, Ready: 1},
+	}
+	if !slices.Equal(counts, want) {
+		t.Errorf("%+v, want %+v", counts, want)
+	}
+}
+
+func TestAwaitEnd(t *testing.T) {
+	s := testStore(t, Options{})
+	id := put(t, s, newJob("q"))[0]
+	lease := take(t, s, "q", 1)[0].Lease
+
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error)
+	go func() { gaveUp <- s.AwaitEnd(ctx, id) }()
+	waiting := make(chan error, 2)
+	for range 2 {
+		go func() { waiting <- s.AwaitEnd(t.Context(), id) }()
+	}
+	until(t, func() bool { return s.watch.waiting.Load() == 3 })
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("with its context ended: %v", err)
+	}
+	select {
+	case err := <-waiting:
+		t.Fatalf("it ended before the job: %v", err)
+	default:
+	}
+	done := succeed
+	done.Lease = lease
+	say(t, s, done)
+	for range 2 {
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.AwaitEnd(t.Context(), id); err != nil {
+		t.Errorf("of a finished job: %v", err)
+	}
+
+	id = put(t, s, newJob("q"))[0]
+	go func() { waiting <- s.AwaitEnd(t.Context(), id) }()
+	until(t, func() bool { return s.watch.waiting.Load() == 1 })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waiting; !errors.Is(err, store.ErrClosed) {
+		t.Errorf("at the store's end: %v", err)
+	}
+	if len(s.watch.jobs) != 0 {
+		t.Errorf("%d jobs are still watched", len(s.watch.jobs))
+	}
+}
+
+// until waits for something that another goroutine does.
+func until(t *testing.T, is func() bool) {
+	t.Helper()
+	for !is() {
+		if t.Context().Err() != nil {
+			t.Fatal("it never came")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A reader that fails is replaced by a new one.
+func TestReaderIsReplaced(t *testing.T) {
+	s := testStore(t, Options{})
+	for range 2 * readerCount {
+		err := s.readers.use(t.Context(), func(c *conn) error {
+			_, err := c.one("SELECT nothing FROM nowhere", func(*row) error { return nil })
+			return err
+		})
+		if err == nil {
+			t.Fatal("no error")
+		}
+	}
+	put(t, s, newJob("q"))
+	for range readerCount {
+		if got, _ := all(t, s, store.Filter{Limit: 1}); len(got) != 1 {
+			t.Fatal(got)
+		}
+	}
+}
+
+func TestSpaceIsAskedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, free := 0, int64(100)
+		s := newSpace("/x/pawl.db", Options{Reserve: 100, Free: func(folder string) (int64, error) {
+			if folder != "/x" {
+				t.Errorf("asked for %s", folder)
+			}
+			asked++
+			return free, nil
+		}})
+		for range 10 {
+			if s.room() != roomEnough {
+				t.Fatal("full with as much free as the reserve")
+			}
+		}
+		free = 99
+		if s.room() != roomEnough || asked != 1 {
+			t.Errorf("asked %d times in one moment", asked)
+		}
+		time.Sleep(spaceEvery)
+		if s.room() != roomReserve || asked != 2 {
+			t.Errorf("a second later: asked %d times", asked)
+		}
+		free = 100
+		time.Sleep(spaceEvery)
+		if s.room() != roomEnough {
+			t.Error("still full with space again")
+		}
+	})
+}
+
+func TestFullDisk(t *testing.T) {
+	free := int64(1 << 30)
+	s := testStore(t, Options{Free: func(string) (int64, error) { return free, nil }})
+	put(t, s, newJob("q"), newJob("q"))
+	free = DefaultReserve - 1
+	s.space.look()
+	if _, err := s.Create(t.Context(), []store.NewJob{newJob("q")}); !errors.Is(err, store.ErrFull) {
+		t.Errorf("create: %v, want ErrFull", err)
+	}
+	if err := s.AddLetter(t.Context(), store.Letter{ID: "l"}); !errors.Is(err, store.ErrFull) {
+		t.Errorf("letter: %v, want ErrFull", err)
+	}
+	if err := s.Ready(t.Context()); !errors.Is(err, store.ErrFull) {
+		t.Errorf("ready: %v, want ErrFull", err)
+	}
+	done := succeed
+	done.Lease = take(t, s, "q", 1)[0].Lease
+	say(t, s, done)
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Errorf("sweep: %v", err)
+	}
+	if _, err := s.Retain(t.Context(), store.Retention{Finished: time.Hour}); err != nil {
+		t.Errorf("retain: %v", err)
+	}
+	free = DefaultReserve
+	s.space.look()
+	put(t, s, newJob("q"))
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("ready with space again: %v", err)
+	}
+}
