@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,30 +66,42 @@ func Handler(o Options) http.Handler {
 //	POST   /v3/backup       BackupRequest copies the store: BackedUp
 func Local(o Options) http.Handler { return newAPI(o).mux(localCalls) }
 
-// mux routes the calls.
+// mux routes the calls: by path, then by method, so that a wrong method is
+// answered with those that there are.
 func (a *api) mux(table []call) http.Handler {
 	mux := http.NewServeMux()
-	allowed := map[string][]string{}
+	paths := map[string]methods{}
 	for i := range table {
 		c := &table[i]
-		mux.Handle(c.Method+" "+c.Path, a.handler(c))
-		allowed[c.Path] = append(allowed[c.Path], c.Method)
-	}
-	for path, methods := range allowed {
-		if slices.Contains(methods, http.MethodGet) {
-			methods = append(methods, http.MethodHead) // a mux answers it as a GET
+		if paths[c.Path] == nil {
+			paths[c.Path] = methods{}
 		}
-		slices.Sort(methods)
-		allow := strings.Join(methods, ", ")
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", allow)
-			problem.Document{Type: problem.MethodNotAllowed, Detail: fmt.Sprintf("%s takes %s, not %s", path, allow, r.Method)}.Write(w)
-		})
+		paths[c.Path][c.Method] = a.handler(c)
+		if c.Method == http.MethodGet {
+			paths[c.Path][http.MethodHead] = paths[c.Path][c.Method]
+		}
+	}
+	for path, m := range paths {
+		mux.Handle(path, m)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem.Document{Type: problem.NotFound, Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}.Write(w)
+		problem.Document{Type: problem.NotFound, Detail: fmt.Sprintf("there is no %s %s", cut(r.Method), cut(r.URL.Path))}.Write(w)
 	})
 	return mux
+}
+
+// methods are what serves one path, by method.
+type methods map[string]http.HandlerFunc
+
+// ServeHTTP hands the request to the handler of its method.
+func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if handler, ok := m[r.Method]; ok {
+		handler(w, r)
+		return
+	}
+	allow := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+	w.Header().Set("Allow", allow)
+	problem.Document{Type: problem.MethodNotAllowed, Detail: fmt.Sprintf("%s takes %s, not %s", cut(r.URL.Path), allow, cut(r.Method))}.Write(w)
 }
 
 // handler checks who calls, serves the call and answers for what failed.
