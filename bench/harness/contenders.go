@@ -12,12 +12,18 @@ import (
 // to the first, and so on.
 type Lanes int
 
+// The versions of the peers, as their modules name them.
+const (
+	BenthosVersion = "4.60.0"
+	RiverVersion   = "0.51.2"
+)
+
 // Contenders returns every contender for a number of destinations. bin is where
 // their binaries were built.
 func Contenders(bin string, lanes Lanes) []Contender {
 	return []Contender{
-		{Name: "pawl", Command: pawl(filepath.Join(bin, "pawl"), lanes)},
-		{Name: "benthos", Version: "4.60.0", Command: benthos(filepath.Join(bin, "benthos"), lanes)},
+		{Name: "pawl", Command: pawl(filepath.Join(bin, "pawl"), lanes, afterDelivery)},
+		{Name: "benthos", Version: BenthosVersion, Command: benthos(filepath.Join(bin, "benthos"), lanes, afterDelivery)},
 		{Name: "nginx", Command: nginx(lanes)},
 		{Name: "reverseproxy", Command: func(_, listen, sink string) (*exec.Cmd, error) {
 			return exec.Command(filepath.Join(bin, "reverseproxy"), listen, sink), nil
@@ -25,22 +31,45 @@ func Contenders(bin string, lanes Lanes) []Contender {
 	}
 }
 
+// StoredContenders are those that answer once they have stored a message, for
+// one destination: pawl durably, Benthos in its memory.
+func StoredContenders(bin string) []Contender {
+	return []Contender{
+		{Name: "pawl", Command: pawl(filepath.Join(bin, "pawl"), 1, onceStored)},
+		{Name: "benthos", Version: BenthosVersion, Command: benthos(filepath.Join(bin, "benthos"), 1, onceStored)},
+	}
+}
+
+// answer is when a caller is answered.
+type answer string
+
+const (
+	afterDelivery answer = "delivered"
+	onceStored    answer = "stored"
+)
+
 func write(dir, name, text string) (string, error) {
 	path := filepath.Join(dir, name)
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
 // pawl has everything on: breaker, metrics, dead letters, joining.
-func pawl(binary string, lanes Lanes) func(dir, listen, sink string) (*exec.Cmd, error) {
+func pawl(binary string, lanes Lanes, when answer) func(dir, listen, sink string) (*exec.Cmd, error) {
 	return func(dir, listen, sink string) (*exec.Cmd, error) {
 		admin, err := FreeAddress()
 		if err != nil {
 			return nil, err
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\nsources:\n", filepath.Join(dir, "state"), admin)
+		fmt.Fprintf(&b, "relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\n", filepath.Join(dir, "state"), admin)
+		ack := ""
+		if when == onceStored {
+			b.WriteString("jobs: {}\n")
+			ack = ", ack: stored"
+		}
+		b.WriteString("sources:\n")
 		for i := range lanes {
-			fmt.Fprintf(&b, "  - { name: in%d, type: http, listen: %q, path: /%d }\n", i, listen, i)
+			fmt.Fprintf(&b, "  - { name: in%d, type: http, listen: %q, path: /%d%s }\n", i, listen, i, ack)
 		}
 		b.WriteString("routes:\n")
 		for i := range lanes {
@@ -79,9 +108,10 @@ http {
 	}
 }
 
-// benthos acks after delivery, as pawl does, with its nearest settings:
-// an http_server input, a switch by path, http_client outputs.
-func benthos(binary string, lanes Lanes) func(dir, listen, sink string) (*exec.Cmd, error) {
+// benthos acks as pawl does, with its nearest settings: an http_server input, a
+// memory buffer where it answers once stored, a switch by path, http_client
+// outputs.
+func benthos(binary string, lanes Lanes, when answer) func(dir, listen, sink string) (*exec.Cmd, error) {
 	return func(dir, listen, sink string) (*exec.Cmd, error) {
 		var b strings.Builder
 		fmt.Fprintf(&b, `http: { enabled: false }
@@ -93,8 +123,11 @@ input:
     allowed_verbs: [ POST ]
     timeout: 25s
     sync_response: { status: "200" }
-output:
 `, listen)
+		if when == onceStored {
+			b.WriteString("buffer: { memory: {} }\n")
+		}
+		b.WriteString("output:\n")
 		if lanes == 1 {
 			fmt.Fprintf(&b, "  http_client: { url: \"http://%s/0\", verb: POST, max_in_flight: 64, retries: 4, timeout: 5s, retry_period: 200ms }\n", sink)
 		} else {

@@ -35,6 +35,24 @@ type Result struct {
 // Rate is the answers 2xx a second.
 func (r Result) Rate() float64 { return float64(r.OK) / r.Took.Seconds() }
 
+// took adds an answer.
+func (r *Result) took(latency time.Duration) {
+	r.OK++
+	r.latencies = append(r.latencies, latency)
+}
+
+// merge adds up what each caller saw in a stretch of the length.
+func merge(each []Result, length time.Duration) Result {
+	sum := Result{Took: length}
+	for _, r := range each {
+		sum.OK += r.OK
+		sum.Failed += r.Failed
+		sum.latencies = append(sum.latencies, r.latencies...)
+	}
+	slices.Sort(sum.latencies)
+	return sum
+}
+
 // Quantile returns a latency, 0 without answers.
 func (r Result) Quantile(q float64) time.Duration {
 	if len(r.latencies) == 0 {
@@ -129,8 +147,7 @@ func (l Load) call(ctx context.Context, path string) (res Result) {
 			}
 			drop()
 		case status >= 200 && status < 300:
-			res.OK++
-			res.latencies = append(res.latencies, time.Since(began))
+			res.took(time.Since(began))
 		default:
 			res.Failed++
 			sleep(ctx, 10*time.Millisecond) // a polite caller that was told to wait
@@ -148,51 +165,63 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// roundTrip sends the request and reads the whole answer.
+// roundTrip sends the request and reads the whole answer, whose body is dropped.
 func roundTrip(c net.Conn, r *bufio.Reader, request []byte) (status int, err error) {
 	if _, err := c.Write(request); err != nil {
 		return 0, err
 	}
-	line, err := r.ReadSlice('\n')
+	h, err := readHead(r)
 	if err != nil {
 		return 0, err
 	}
+	if h.chunked {
+		err = skipChunks(r)
+	} else {
+		_, err = r.Discard(h.length)
+	}
+	if err == nil && h.closes {
+		c.Close() // the next write fails and the caller dials anew
+	}
+	return h.status, err
+}
+
+// head is what callers need of the head of an answer.
+type head struct {
+	status, length  int
+	chunked, closes bool
+}
+
+func readHead(r *bufio.Reader) (h head, err error) {
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return h, err
+	}
 	if len(line) < 12 {
-		return 0, fmt.Errorf("bad status line %q", line)
+		return h, fmt.Errorf("bad status line %q", line)
 	}
-	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, err
+	if h.status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return h, err
 	}
-	length, chunked, closes := 0, false, false
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
-			return 0, err
+			return h, err
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
-			break
+			return h, nil
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimSpace(value)
 		switch {
 		case bytes.EqualFold(name, []byte("Content-Length")):
-			if length, err = strconv.Atoi(string(value)); err != nil {
-				return 0, err
+			if h.length, err = strconv.Atoi(string(value)); err != nil {
+				return h, err
 			}
 		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-			chunked = true
+			h.chunked = true
 		case bytes.EqualFold(name, []byte("Connection")):
-			closes = bytes.EqualFold(value, []byte("close"))
+			h.closes = bytes.EqualFold(value, []byte("close"))
 		}
 	}
-	if chunked {
-		err = skipChunks(r)
-	} else {
-		_, err = r.Discard(length)
-	}
-	if err == nil && closes {
-		c.Close() // the next write fails and the caller dials anew
-	}
-	return status, err
 }

@@ -24,6 +24,7 @@ type Row struct {
 	Others    float64 // CPU that others used meanwhile, in cores
 	RSS       int64
 	Reuse     float64 // share of requests on a reused connection
+	Delivered float64 // requests a second that arrived at the sink
 }
 
 // maxOthers is how much CPU others may use in a round, in cores.
@@ -43,9 +44,14 @@ type Measure struct {
 // none) never answer, measures, and runs a round that others disturbed again, at
 // most three times. The load's address is filled in.
 func (m Measure) Of(ctx context.Context, c Contender, name string, round int, hang string) (Row, error) {
-	row, err := m.once(ctx, c, name, round, hang)
+	return Undisturbed(func() (Row, error) { return m.once(ctx, c, name, round, hang) })
+}
+
+// Undisturbed runs a round that others disturbed again, at most three times.
+func Undisturbed(once func() (Row, error)) (Row, error) {
+	row, err := once()
 	for again := 0; err == nil && row.Others > maxOthers && again < 3; again++ {
-		row, err = m.once(ctx, c, name, round, hang)
+		row, err = once()
 	}
 	return row, err
 }
@@ -71,26 +77,44 @@ func (m Measure) once(ctx context.Context, c Contender, name string, round int, 
 func (m Measure) run(ctx context.Context, name string, round int, p *Process, sink *Sink) Row {
 	m.Load.Run(ctx, m.Warm)
 	requests, connections := sink.Requests(), sink.Connections()
-	usage, busy, own, began := p.Usage(), Busy(), Own(), time.Now()
-	results := m.Load.Run(ctx, m.Length)
-	took := time.Since(began)
-	after, busyAfter, ownAfter := p.Usage(), Busy(), Own()
 	keep := m.Paths
 	if keep == nil {
 		keep = func(string) bool { return true }
 	}
-	sum := Merge(results, keep)
-	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / max(float64(sum.OK), 1) }
-	cpu, mine := after.CPU-usage.CPU, ownAfter-own
-	row := Row{
-		Contender: name, Round: round, Rate: sum.Rate(), Failed: sum.Failed,
-		P50: sum.Quantile(0.5), P99: sum.Quantile(0.99), CPU: per(cpu), OwnCPU: per(mine), RSS: after.RSS,
-		Others: max(0, (busyAfter-busy-cpu-mine).Seconds()/took.Seconds()),
-	}
+	row := p.Measure(name, round, func() Result { return Merge(m.Load.Run(ctx, m.Length), keep) })
 	if n := sink.Requests() - requests; n > 0 {
 		row.Reuse = 1 - float64(sink.Connections()-connections)/float64(n)
+		row.Delivered = float64(n) / m.Length.Seconds()
 	}
 	return row
+}
+
+// Measure returns the row of a stretch of work on the process: what work saw,
+// and what the process, this one and others used meanwhile.
+func (p *Process) Measure(name string, round int, work func() Result) Row {
+	begin := p.meter()
+	sum := work()
+	return p.meter().row(begin, name, round, sum)
+}
+
+// meter is what was used until a moment.
+type meter struct {
+	at        time.Time
+	process   Usage
+	busy, own time.Duration
+}
+
+func (p *Process) meter() meter { return meter{time.Now(), p.Usage(), Busy(), Own()} }
+
+// row returns the row of the stretch from begin to m.
+func (m meter) row(begin meter, name string, round int, sum Result) Row {
+	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / max(float64(sum.OK), 1) }
+	cpu, mine, busy := m.process.CPU-begin.process.CPU, m.own-begin.own, m.busy-begin.busy
+	return Row{
+		Contender: name, Round: round, Rate: sum.Rate(), Failed: sum.Failed,
+		P50: sum.Quantile(0.5), P99: sum.Quantile(0.99), CPU: per(cpu), OwnCPU: per(mine), RSS: m.process.RSS,
+		Others: max(0, (busy-cpu-mine).Seconds()/m.at.Sub(begin.at).Seconds()),
+	}
 }
 
 // Median returns the median of a figure over a contender's rows.
@@ -115,10 +139,10 @@ func Write(name, report string, rows []Row) error {
 		return err
 	}
 	var raw strings.Builder
-	raw.WriteString("contender\tround\trate\tfailed\tp50_us\tp99_us\tcpu_us\town_cpu_us\tothers_cores\trss_mib\treuse\n")
+	raw.WriteString("contender\tround\trate\tfailed\tp50_us\tp99_us\tcpu_us\town_cpu_us\tothers_cores\trss_mib\treuse\tdelivered\n")
 	for _, r := range rows {
-		fmt.Fprintf(&raw, "%s\t%d\t%.0f\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.4f\n", r.Contender, r.Round, r.Rate, r.Failed,
-			r.P50.Microseconds(), r.P99.Microseconds(), r.CPU, r.OwnCPU, r.Others, float64(r.RSS)/(1<<20), r.Reuse)
+		fmt.Fprintf(&raw, "%s\t%d\t%.0f\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.4f\t%.0f\n", r.Contender, r.Round, r.Rate, r.Failed,
+			r.P50.Microseconds(), r.P99.Microseconds(), r.CPU, r.OwnCPU, r.Others, float64(r.RSS)/(1<<20), r.Reuse, r.Delivered)
 	}
 	if err := os.WriteFile(filepath.Join(dir, name+".tsv"), []byte(raw.String()), 0o644); err != nil {
 		return err

@@ -1,0 +1,111 @@
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+)
+
+// Client is one caller of a job API on a connection that it keeps. What it reads
+// of an answer is its status and its body, so that it weighs little.
+type Client struct {
+	address, key string
+	conn         net.Conn
+	r            *bufio.Reader
+	out, body    []byte
+}
+
+// NewClient makes a caller that shows the API key.
+func NewClient(address, key string) *Client { return &Client{address: address, key: key} }
+
+// Close gives the connection back.
+func (c *Client) Close() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// errStatus is an answer that is not 2xx.
+var errStatus = errors.New("not a 2xx answer")
+
+// Post sends the JSON and returns the body of a 2xx answer, which is good until
+// the next call. It dials anew after an error.
+func (c *Client) Post(path string, body []byte, timeout time.Duration) ([]byte, error) {
+	if c.conn == nil {
+		conn, err := net.Dial("tcp", c.address)
+		if err != nil {
+			return nil, err
+		}
+		c.conn, c.r = conn, bufio.NewReaderSize(conn, 16<<10)
+	}
+	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, c.key, len(body))
+	c.out = append(c.out, body...)
+	status, closes, err := c.exchange(timeout)
+	if err != nil || closes {
+		c.Close()
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case status/100 != 2:
+		return nil, fmt.Errorf("%s: %w: %d %s", path, errStatus, status, c.body)
+	}
+	return c.body, nil
+}
+
+func (c *Client) exchange(timeout time.Duration) (status int, closes bool, err error) {
+	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return 0, false, err
+	}
+	if _, err := c.conn.Write(c.out); err != nil {
+		return 0, false, err
+	}
+	h, err := readHead(c.r)
+	if err != nil {
+		return 0, false, err
+	}
+	c.body = c.body[:0]
+	if h.chunked {
+		return h.status, h.closes, c.readChunks()
+	}
+	return h.status, h.closes, c.take(h.length)
+}
+
+// take appends n bytes to the body.
+func (c *Client) take(n int) error {
+	old := len(c.body)
+	if cap(c.body) < old+n {
+		c.body = append(make([]byte, 0, 2*(old+n)), c.body...)
+	}
+	c.body = c.body[:old+n]
+	_, err := io.ReadFull(c.r, c.body[old:])
+	return err
+}
+
+func (c *Client) readChunks() error {
+	for {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
+		if err != nil {
+			return fmt.Errorf("chunk size: %w", err)
+		}
+		if err := c.take(int(n)); err != nil {
+			return err
+		}
+		if _, err := c.r.Discard(2); err != nil {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+	}
+}
