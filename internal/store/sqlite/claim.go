@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,10 +62,13 @@ func (s *Store) awaitClaim(ctx context.Context, c *claim) error {
 	case <-s.writer.ended:
 	}
 	if c.call.leave() { // the writer did not even get to it
-		if err := ctx.Err(); err != nil {
-			return err
+		select {
+		case <-s.writer.ended:
+			return store.ErrClosed
+		default:
 		}
-		return nil
+		c.now = s.writer.clock.now()
+		return ctx.Err()
 	}
 	// It waits in the writer, or is being served. A closing writer ends it too.
 	unpark := newCall(0, func(t *tx) error { t.w.state.parked.end(c, t.now, ctx.Err()); return nil })
@@ -90,7 +94,7 @@ type claim struct {
 	now   int64
 	got   []granted
 	bytes int64
-	// twin is an earlier claim of this transaction whose leases it got.
+	// shared says that another claim with its id got the same leases.
 	shared shared
 
 	keys   []parkedKey // where it waits
@@ -104,7 +108,7 @@ type granted struct {
 	lease
 	lane   lane.Key
 	policy *job.Snapshot
-	made   *createdJob // nil: what it carries is to be read
+	made   createdJob // with no job: what it carries is to be read
 	lent   *lease
 }
 
@@ -154,16 +158,18 @@ func (c *claim) run(t *tx) error {
 
 // repeat gives the leases of the claim's id that still hold.
 func (c *claim) repeat(t *tx) (again repeated, err error) {
-	of := t.w.state.claims[claimKey{c.want.Worker, c.want.ClaimID}]
-	if len(of) == 0 {
-		return false, nil
-	}
-	for _, l := range of {
+	for _, l := range t.w.state.claims[claimKey{c.want.Worker, c.want.ClaimID}] {
+		if l.end() <= t.now {
+			continue // until the sweep comes
+		}
 		if err := t.grant(c, l); err != nil {
 			return false, err
 		}
 	}
-	slices.SortFunc(c.got, func(a, b granted) int { return int(a.seq - b.seq) })
+	if len(c.got) == 0 {
+		return false, nil
+	}
+	slices.SortFunc(c.got, func(a, b granted) int { return cmp.Compare(a.seq, b.seq) })
 	// The first one may still be in this transaction: its leases stay, though
 	// its caller may be gone.
 	for _, other := range t.claims {
@@ -280,7 +286,7 @@ func (t *tx) grant(c *claim, l *lease) error {
 	}
 	g := granted{lease: *l, lane: l.lane.key, policy: policy, lent: l}
 	if i := l.seq - t.first; i >= 0 && i < int64(len(t.created)) {
-		g.made = &t.created[i]
+		g.made = t.created[i]
 	}
 	c.got = append(c.got, g)
 	return nil
@@ -303,6 +309,7 @@ func (t *tx) letGo() {
 		}
 		c.reset()
 		c.call.err = err
+		t.w.state.wakeAll = true // others may wait for it
 	}
 }
 
@@ -328,7 +335,7 @@ func (t *tx) untake(l *lease) error {
 func (s *Store) claimed(ctx context.Context, c *claim) ([]store.Claimed, error) {
 	var read []int64
 	for i := range c.got {
-		if c.got[i].made == nil {
+		if c.got[i].made.job == nil {
 			read = append(read, c.got[i].seq)
 		}
 	}
@@ -345,7 +352,7 @@ func (s *Store) claimed(ctx context.Context, c *claim) ([]store.Claimed, error) 
 	for i := range c.got {
 		g := &c.got[i]
 		j := found[g.seq]
-		if g.made != nil {
+		if g.made.job != nil {
 			j = g.made.reading(s.ids, g)
 		}
 		if j == nil {
@@ -361,7 +368,7 @@ func (s *Store) claimed(ctx context.Context, c *claim) ([]store.Claimed, error) 
 }
 
 // reading is the job as a read would return it.
-func (m *createdJob) reading(ids job.IDs, g *granted) *job.Job {
+func (m createdJob) reading(ids job.IDs, g *granted) *job.Job {
 	n := m.job
 	return &job.Job{
 		ID: ids.Make(at(m.at), g.seq), Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,

@@ -31,9 +31,9 @@ func (s *Store) Create(ctx context.Context, jobs []store.NewJob) ([]store.Create
 		return nil, nil
 	}
 	if s.space.room() == roomReserve {
-		return nil, fmt.Errorf("%w: less is left on it than the reserve", store.ErrFull)
+		return nil, s.space.err()
 	}
-	c := creation{ids: s.ids, jobs: jobs, tags: make([]any, len(jobs)), made: make([]store.Created, len(jobs))}
+	c := creation{ids: s.ids, jobs: jobs, tags: make([]any, len(jobs)), made: make([]store.Created, len(jobs)), rows: make([]madeRow, len(jobs))}
 	size := 0
 	for i := range jobs {
 		size += jobs[i].Content.Size() + jobOverhead
@@ -49,6 +49,12 @@ func (s *Store) Create(ctx context.Context, jobs []store.NewJob) ([]store.Create
 	if err := s.writer.submit(ctx, size, c.run); err != nil {
 		return nil, err
 	}
+	for i := range c.made {
+		c.made[i].ID = s.ids.Make(at(c.rows[i].at), c.rows[i].seq)
+		if !c.made[i].Found {
+			c.made[i].CreatedAt = at(c.rows[i].at)
+		}
+	}
 	return c.made, nil
 }
 
@@ -58,10 +64,14 @@ type creation struct {
 	jobs []store.NewJob
 	tags []any // as JSON; nil for none
 	made []store.Created
+	rows []madeRow // what the ids are computed from, outside of the writer
 }
+
+type madeRow struct{ seq, at int64 }
 
 func (c *creation) run(t *tx) error {
 	clear(c.made)
+	clear(c.rows)
 	if len(c.jobs) == 1 {
 		return c.single(t)
 	}
@@ -79,7 +89,7 @@ func (c *creation) run(t *tx) error {
 				return err
 			}
 		} else if c.jobs[k].Hash != j.Hash {
-			return &store.ConflictError{Index: i, Key: j.Key, ID: c.made[k].ID}
+			return c.conflict(i, c.rows[k])
 		}
 	}
 	for i := range c.jobs {
@@ -88,7 +98,7 @@ func (c *creation) run(t *tx) error {
 			continue
 		}
 		if k, keyed := first[j.Key]; keyed && k != i {
-			c.made[i] = store.Created{ID: c.made[k].ID, Found: true}
+			c.made[i].Found, c.rows[i] = true, c.rows[k]
 			continue
 		}
 		if err := c.create(t, i); err != nil {
@@ -135,13 +145,23 @@ func (c *creation) find(t *tx, i int) error {
 	var hash []byte
 	_, err := t.one(sqlIdem, func(r *row) error {
 		hash = r.blob(1)
-		c.made[i] = store.Created{ID: c.ids.Make(at(r.int(2)), r.int(0)), Found: true}
+		c.made[i].Found, c.rows[i] = true, madeRow{r.int(0), r.int(2)}
 		return nil
 	}, j.Key)
 	if err == nil && hash != nil && !bytes.Equal(hash, j.Hash[:]) {
-		return &store.ConflictError{Index: i, Key: j.Key, ID: c.made[i].ID}
+		return c.conflict(i, c.rows[i])
 	}
 	return err
+}
+
+// conflict says that a key stands for another request: of the job in a row, or
+// of none yet, where both are of one call.
+func (c *creation) conflict(i int, of madeRow) error {
+	e := &store.ConflictError{Index: i, Key: c.jobs[i].Key}
+	if of.seq != 0 {
+		e.ID = c.ids.Make(at(of.at), of.seq)
+	}
+	return e
 }
 
 // create writes one job.
@@ -172,7 +192,7 @@ func (c *creation) create(t *tx, i int) error {
 	}
 	s.seq = seq
 	t.created = append(t.created, createdJob{j, t.now})
-	c.made[i] = store.Created{ID: c.ids.Make(at(t.now), seq), CreatedAt: at(t.now), RunAt: at(runAt)}
+	c.rows[i], c.made[i].RunAt = madeRow{seq, t.now}, at(runAt)
 	return t.ready(l, runAt, seq, 0, job.Counts{}, int64(policy), timeout, int64(j.Content.Size()))
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/pawlhq/pawl/internal/store"
@@ -35,13 +34,9 @@ func faultOf(err error) fault {
 	}
 }
 
-// beforeCommitFrame reports whether a commit failed before the frame that makes
-// it one was in the WAL: frames are written in order, that one last, and only
-// then is the file synced. Nothing of such a commit can come back.
-func beforeCommitFrame(err error) (before certain) {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return certain(ok && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_WRITE))
-}
+// lacksCommitFrame reports whether a commit that failed can't come back after a
+// crash: there was no room for its frames, of which the last makes it a commit.
+func lacksCommitFrame(err error) certain { return resultCode(err) == sqlite3.SQLITE_FULL }
 
 type certain bool
 

@@ -98,7 +98,7 @@ const relayWorker = "relay:"
 // lost.
 func resume(t *tx) error {
 	s := t.w.state
-	s.opened, s.tick = 0, t.now
+	s.opened, s.tick, s.graced = 0, t.now, t.now
 	for _, l := range s.byAge() {
 		if !strings.HasPrefix(l.worker, relayWorker) {
 			t.grace(l)

@@ -116,6 +116,9 @@ func (t *tx) write() error {
 		return nil
 	}
 	if _, err := t.w.conn.exec(sqlBegin); err != nil {
+		if faultOf(err) == faultOfOperation {
+			return t.diverge("no transaction can begin: %w", err)
+		}
 		return t.fail(err)
 	}
 	t.open = true
@@ -167,6 +170,9 @@ func (t *tx) commit() {
 	if t.failed != nil {
 		t.rollback()
 		t.end = endRefused
+		if t.diverged {
+			t.w.broken(t.failed)
+		}
 		return
 	}
 	if t.open {
@@ -218,7 +224,7 @@ func (t *tx) settle(why error) {
 	t.fail(why) //nolint:errcheck // it is kept
 	t.open = false
 	t.undo()
-	if err == nil && !beforeCommitFrame(why) {
+	if err == nil {
 		// The frames of the commit may stand in the WAL. Those of another one
 		// replace them, and then they are gone for good.
 		for _, text := range []string{sqlBegin, sqlCount, sqlCommit} {
@@ -230,10 +236,13 @@ func (t *tx) settle(why error) {
 			t.w.state.commits = commits + 1
 		}
 	}
-	if err != nil {
+	if err != nil && !lacksCommitFrame(why) {
 		t.end = endUnknown
 		t.w.broken(why)
 		return
+	}
+	if err != nil {
+		_, _ = c.exec(sqlRollback)
 	}
 	t.end = endRefused
 }

@@ -43,7 +43,7 @@ type writer struct {
 	state   *state
 	tx      tx
 	calls   []*call   // the group
-	tried   time.Time // when it was opened last
+	tried   time.Time // when opening it failed last
 	trouble error     // why conn is nil
 
 	vitals writerVitals
@@ -279,7 +279,8 @@ func (w *writer) group(first *call) {
 	}
 	t.serveParked()
 	t.commit()
-	if t.end == endRefused && faultOf(t.failed) != faultOfDatabase && len(w.calls) > 1 {
+	// Of an operation alone it is known that it was the one that failed.
+	if t.end == endRefused && faultOf(t.failed) != faultOfDatabase && len(w.calls)+len(t.served) > 1 {
 		w.alone()
 		return
 	}
@@ -333,7 +334,7 @@ func (w *writer) answer(calls []*call) {
 	for _, p := range t.served {
 		switch t.end {
 		case endCommitted:
-			p.call.end(nil)
+			p.call.end(p.call.err)
 		case endUnknown:
 			w.state.parked.remove(p)
 			p.call.end(t.answer())
@@ -345,9 +346,6 @@ func (w *writer) answer(calls []*call) {
 	}
 	if t.end == endCommitted && len(t.finished) > 0 {
 		w.store.watch.ended(t.finished)
-	}
-	if t.end != endCommitted && w.conn != nil && t.diverged {
-		w.broken(t.failed)
 	}
 	v := &w.vitals
 	v.operations.Add(int64(len(calls)))
@@ -378,7 +376,8 @@ func (w *writer) usable() error {
 			w.log.Info("the store can be written again", "store", w.store.path)
 			return nil
 		}
-		w.broken(err)
+		w.tried, w.trouble = time.Now(), err
+		w.vitals.trouble.Store(&err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, w.trouble)
 }
@@ -386,13 +385,10 @@ func (w *writer) usable() error {
 // broken gives the connection up: what the file says is read anew before the
 // next operation.
 func (w *writer) broken(err error) {
-	if w.conn != nil {
-		_ = w.conn.close() // it has failed already
-		w.conn = nil
-		w.log.Error("the store can't be written; it is tried again", "store", w.store.path, "error", err)
-	}
-	w.trouble, w.tried = err, time.Now()
+	_ = w.conn.close() // it has failed already
+	w.conn, w.trouble = nil, err
 	w.vitals.trouble.Store(&err)
+	w.log.Error("the store can't be written; it is opened again", "store", w.store.path, "error", err)
 }
 
 // open connects and reads the state from the file. It commits first: where the
