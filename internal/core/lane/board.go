@@ -18,8 +18,10 @@ type Board struct {
 	opening heap[*gate]
 	// now is the newest time that was handed in.
 	now time.Time
-	// turns counts the plans that several queues had to share.
-	turns int64
+	// turns are which queue of a want begins its next plan, by the want's name,
+	// which name is for making.
+	turns map[string]int
+	name  []byte
 	// plans counts plans, to mark what one has seen.
 	plans int64
 	// steps counts the lanes, groups and gates that were looked at or moved:
@@ -68,11 +70,9 @@ type queue struct {
 	// are the lanes that are not due.
 	open    heap[*group]
 	waiting heap[*line]
-	due     int // its place in the board's heap
-	// served is the turn at which it came first in a plan that it shared.
-	served int64
-	seen   int64  // the newest plan that looked at it
-	search search // of that plan
+	due     int    // its place in the board's heap
+	seen    int64  // the newest plan that looked at it
+	search  search // of that plan
 }
 
 // gate is a gate that was ever named or has lanes behind it.
@@ -86,7 +86,7 @@ type gate struct {
 
 // NewBoard returns a board without lanes, all gates open.
 func NewBoard() *Board {
-	b := &Board{lanes: map[ID]*line{}, ids: map[Key]ID{}, queues: map[string]*queue{}, gates: map[Gate]*gate{}}
+	b := &Board{lanes: map[ID]*line{}, ids: map[Key]ID{}, queues: map[string]*queue{}, gates: map[Gate]*gate{}, turns: map[string]int{}}
 	b.due = heap[*queue]{
 		less:  func(a, b *queue) bool { return waitsLess(a.waiting.first(), b.waiting.first()) },
 		place: func(q *queue) *int { return &q.due },

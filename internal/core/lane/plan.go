@@ -1,10 +1,6 @@
 package lane
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // Chunk is how many jobs a plan takes from one lane before it looks at the next
 // of the same priority, and from one queue before the next: only the store knows
@@ -17,8 +13,9 @@ const Chunk = 16
 //
 //   - inside a queue strictly by priority, then by the due times of the lanes'
 //     heads, Chunk jobs a lane, and all of a lane where no other is left;
-//   - from the queues of w in turn, Chunk jobs a turn; over all plans, the one
-//     begins that did not begin for longest.
+//   - from the queues of w in turn, Chunk jobs a turn; each plan begins with the
+//     queue after the one that began the plan before for the same queues and
+//     tasks, so a queue waits for as many plans as it has others beside it.
 //
 // A lane is in a plan once, and the sum of all N is at most w.Max. A lane's N
 // may be more than what is due in it, and a plan less than what there is, where
@@ -28,15 +25,14 @@ const Chunk = 16
 func (b *Board) Plan(now time.Time, w Want) []Take {
 	b.wake(now)
 	ring := b.searches(w)
-	if len(ring) > 1 {
-		// Who asks for one queue neither waits for a turn nor uses one up.
-		b.turns++
-		ring[0].queue.served = b.turns
-	}
 	going := len(ring)
 	for i, left := 0, w.Max; left > 0 && going > 0; i = (i + 1) % len(ring) {
 		s := ring[i]
-		if s.state() == spent {
+		at := s.state()
+		if at == stuck {
+			break // or the others would run ahead of it
+		}
+		if at == spent {
 			continue
 		}
 		quota := left
@@ -44,12 +40,8 @@ func (b *Board) Plan(now time.Time, w Want) []Take {
 			quota = min(quota, Chunk)
 		}
 		left -= s.turn(quota)
-		switch s.state() {
-		case searching:
-		case spent:
+		if s.state() == spent {
 			going--
-		case stuck:
-			left = 0 // or the others would run ahead of it
 		}
 	}
 	n := 0
@@ -94,28 +86,62 @@ func (t *task) has(version string) bool {
 }
 
 // searches returns a search for each queue of w that has an open lane for it,
-// the one first that did not begin a plan for longest.
+// the one first whose turn it is to begin.
 func (b *Board) searches(w Want) []*search {
 	b.plans++
 	b.ring = b.ring[:0]
 	if w.Max <= 0 {
 		return nil
 	}
-	for _, name := range w.Queues {
-		q := b.queues[name]
+	turn := b.turn(w)
+	for i := range w.Queues {
+		at := (turn + i) % len(w.Queues)
+		q := b.queues[w.Queues[at]]
 		if q == nil || q.seen == b.plans || q.gate.shut || q.open.len() == 0 {
 			continue
 		}
 		q.seen = b.plans
-		if q.search.begin(b, q, w.Tasks); q.search.nodes.len() > 0 {
-			b.ring = append(b.ring, &q.search)
+		if q.search.begin(b, q, w.Tasks); q.search.nodes.len() == 0 {
+			continue
+		}
+		if b.ring = append(b.ring, &q.search); len(b.ring) == 1 {
+			b.begun(w, at)
 		}
 	}
-	slices.SortFunc(b.ring, func(a, b *search) int {
-		if c := cmp.Compare(a.queue.served, b.queue.served); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.queue.name, b.queue.name)
-	})
 	return b.ring
+}
+
+// maxTurns bounds the wants whose turns are kept: more than a fleet has kinds of
+// worker.
+const maxTurns = 4096
+
+// turn returns which of w's queues may begin its next plan. A want whose turns
+// are not kept begins anywhere.
+func (b *Board) turn(w Want) int {
+	if len(w.Queues) <= 1 {
+		return 0
+	}
+	b.name = b.name[:0]
+	for _, q := range w.Queues {
+		b.name = append(append(b.name, q...), 0)
+	}
+	for _, t := range w.Tasks {
+		b.name = append(append(append(append(b.name, 1), t.Name...), 0), t.Version...)
+	}
+	if turn, ok := b.turns[string(b.name)]; ok {
+		return turn
+	}
+	return int(b.plans % int64(len(w.Queues)))
+}
+
+// begun gives the next turn of the want that turn was just asked for to the
+// queue after this one.
+func (b *Board) begun(w Want, at int) {
+	if len(w.Queues) <= 1 {
+		return
+	}
+	if _, ok := b.turns[string(b.name)]; !ok && len(b.turns) >= maxTurns {
+		clear(b.turns)
+	}
+	b.turns[string(b.name)] = (at + 1) % len(w.Queues)
 }
