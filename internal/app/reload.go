@@ -70,10 +70,9 @@ func (a *App) logProblems(r *config.Report) {
 			a.log.Warn("configuration: more problems that are not shown; pawl lint shows them", "problems", len(r.Problems)-i+r.Left)
 			return
 		}
-		level := slog.LevelWarn
-		if p.Severity == config.Error {
-			level = slog.LevelError
-		}
+		level := map[config.Severity]slog.Level{
+			config.Error: slog.LevelError, config.Warning: slog.LevelWarn, config.Info: slog.LevelInfo,
+		}[p.Severity]
 		at := p.File
 		if p.Line > 0 {
 			at = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)

@@ -1,5 +1,6 @@
 // Command docgen writes the reference in docs/reference from the code itself:
-// the keys of the configuration, its JSON Schema, the commands and the metrics.
+// the keys of the configuration, its JSON Schema, the commands, the metrics and
+// the job API.
 //
 //	go generate ./internal/docgen
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawlhq/pawl/internal/cli"
+	"github.com/pawlhq/pawl/internal/httpapi"
 )
 
 const reference = "../../docs/reference"
@@ -83,6 +84,20 @@ func TestEveryMetricIsOnThePage(t *testing.T) {
 	}
 	if found < 20 {
 		t.Errorf("only %d metrics are registered; the test looks in the wrong place", found)
+	}
+}
+
+// Would catch: a call of the API that the page or the document lacks.
+func TestEveryCallIsOnThePage(t *testing.T) {
+	page, document := string(apiPage()), string(httpapi.Document(apiVersion))
+	calls := httpapi.Calls()
+	if len(calls) < 10 {
+		t.Errorf("only %d calls", len(calls))
+	}
+	for _, c := range calls {
+		if !strings.Contains(page, "`"+c.Method+" "+c.Path+"` | ") || !strings.Contains(document, `"`+c.Path+`"`) || c.Summary == "" {
+			t.Errorf("%s %s is missing, or not explained", c.Method, c.Path)
+		}
 	}
 }
 

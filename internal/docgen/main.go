@@ -8,6 +8,7 @@ import (
 	"github.com/pawlhq/pawl/internal/builtin"
 	"github.com/pawlhq/pawl/internal/cli"
 	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/httpapi"
 )
 
 func main() {
@@ -31,10 +32,12 @@ type page struct {
 func pages() []page {
 	kinds := builtin.Connectors()
 	return []page{
+		{"api.md", func() ([]byte, error) { return apiPage(), nil }},
 		{"commands.md", func() ([]byte, error) { return commands(cli.Commands()), nil }},
 		{"configuration.md", func() ([]byte, error) { return config.Reference(kinds), nil }},
 		{"job-states.md", jobStates},
 		{"metrics.md", metrics},
+		{"openapi.json", func() ([]byte, error) { return httpapi.Document(apiVersion), nil }},
 		{"pawl.schema.json", func() ([]byte, error) { return config.Schema(kinds) }},
 	}
 }
