@@ -46,6 +46,9 @@ func (r *run) visit(i int) (message.Hop, bool) {
 	}
 	s := &stay{run: r, at: d, message: r.req.Message, deadline: deadline, once: once}
 	s.w.pass, s.w.slow = &s.pass, d.spec.Timeout/2
+	if i == len(r.head.chain)-1 && once.IsZero() {
+		s.w.patience = r.req.MaxWait
+	}
 	if i < len(r.head.chain)-1 || d.spec.WhenOpen == FailWhenOpen || r.req.WhenOpen == FailWhenOpen || !once.IsZero() {
 		s.w.hops = hopsAtOpen // past the deadline too: there is no time left to wait in
 	}
@@ -91,6 +94,9 @@ func (s *stay) tryUntilLeft() (message.Hop, bool) {
 		next := ready.Add(d.Wait)
 		if hop, over := s.tooLate(next); over {
 			return hop, false
+		}
+		if s.w.patience > 0 && d.Wait > s.w.patience {
+			return s.putOff(d.Wait, f), false
 		}
 		if !sleep(s.ctx, d.Wait) {
 			return s.cancelled(), false
@@ -153,11 +159,30 @@ func (s *stay) wait() (message.Hop, bool) {
 			return hopFor(message.HopPermanent, expiry(s.at)), false
 		}
 		return hopFor(message.HopDeadline, s.because("the deadline came before "+s.at.spec.Name+" let the message in")), false
+	case tooLong:
+		return s.putOff(s.w.away, s.because(s.refusal(s.w.refused))), false
 	case gaveUp:
 		return s.cancelled(), false
 	default:
 		panic("deliver: unknown entry " + strconv.Itoa(int(how)))
 	}
+}
+
+// putOff ends the stay at a wait that is not to be made here.
+func (s *stay) putOff(wait time.Duration, f *failure.Error) message.Hop {
+	s.after = wait
+	return hopFor(message.HopDeferred, f)
+}
+
+// refusal says why the gate lets nobody in.
+func (s *stay) refusal(r reply) string {
+	switch {
+	case r.answer == shut:
+		return "the circuit breaker of " + s.at.spec.Name + " is open"
+	case !r.until.IsZero():
+		return s.at.spec.Name + " asked to be left alone"
+	}
+	return s.at.spec.Name + " is paused"
 }
 
 // because is the last failure, or says why nothing was tried at all.

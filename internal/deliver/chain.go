@@ -26,6 +26,10 @@ type Request struct {
 	// WhenOpen is FailWhenOpen where the caller has somewhere else to go than to
 	// wait at an open breaker, whatever the destination's own Spec says.
 	WhenOpen WhenOpen
+	// MaxWait is the longest wait that is made here; 0 is any. Where the next one
+	// of the last destination of the chain would be longer, the delivery ends as
+	// Deferred. Earlier ones go on to their fallback as they always do.
+	MaxWait time.Duration
 }
 
 // Need says what a message's source makes of a delivery.
@@ -47,6 +51,8 @@ type Result struct {
 	// Hops are the destinations that were left, in order.
 	Hops []message.Hop
 	Took time.Duration
+	// After is how long a deferred delivery is to wait until it is made again.
+	After time.Duration
 }
 
 // Status is how a delivery ended.
@@ -60,6 +66,9 @@ const (
 	Failed
 	// Cancelled: ctx ended first.
 	Cancelled
+	// Deferred: the next wait is longer than MaxWait; the last hop says what
+	// for. Nothing was concluded, and another Deliver begins the chain anew.
+	Deferred
 )
 
 // Last returns the tags and the error of the last thing that went wrong.
@@ -86,9 +95,16 @@ func (d *Destination) Deliver(ctx context.Context, req Request) Result {
 	}
 	for i := range d.chain {
 		r.entered = time.Now()
-		if hop, arrived := r.visit(i); arrived {
+		hop, arrived := r.visit(i)
+		if arrived {
 			return r.finish(Delivered, d.chain[i].to.spec.Name)
-		} else if r.leave(i, hop) {
+		}
+		if hop.Reason == message.HopDeferred {
+			hop.Destination, hop.At = d.chain[i].to.spec.Name, time.Now()
+			r.hops = append(r.hops, hop)
+			return r.finish(Deferred, "")
+		}
+		if r.leave(i, hop) {
 			break
 		}
 	}
@@ -109,6 +125,7 @@ type run struct {
 	entered  time.Time // the destination that it stays at
 	hops     []message.Hop
 	attempts int
+	after    time.Duration // how long a deferred one is to wait
 }
 
 // enter takes the place in the i-th lane of the chain and says until when its
@@ -184,12 +201,17 @@ func (r *run) expired(now time.Time) bool {
 
 func (r *run) finish(s Status, endpoint string) Result {
 	now := time.Now()
-	res := Result{Status: s, Endpoint: endpoint, Attempts: r.attempts, Hops: r.hops, Took: now.Sub(r.began)}
+	res := Result{Status: s, Endpoint: endpoint, Attempts: r.attempts, Hops: r.hops, Took: now.Sub(r.began), After: r.after}
 	e := event.Event{
 		Kind: event.Delivered, At: now, Route: r.req.Route, Destination: r.head.spec.Name,
 		Endpoint: endpoint, MessageID: r.req.Message.ID, Number: r.attempts, Took: res.Took,
 	}
-	if s != Delivered {
+	switch s {
+	case Delivered:
+	case Deferred:
+		e.Kind, e.Waited = event.Deferred, r.after
+		e.Tags, e.Error = res.Last()
+	case Failed, Cancelled:
 		e.Kind, e.Required = event.DeliveryFailed, r.req.Need == Required
 		e.Tags, e.Error = res.Last()
 		if n := len(r.hops); n > 0 {

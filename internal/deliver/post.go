@@ -32,8 +32,14 @@ type waiter struct {
 	hops          hops
 	slow          time.Duration
 	pass          *pass
-	answer        answer
-	ready         chan struct{} // gets one value when answer is set
+	// patience is the longest wait at a gate that lets nobody in; 0 is any. What
+	// the gate said to one whose patience did not do is in refused, and how long
+	// it is to stay away in away.
+	patience time.Duration
+	refused  reply
+	away     time.Duration
+	answer   answer
+	ready    chan struct{} // gets one value when answer is set
 }
 
 // hops says what a message does at an open breaker.
@@ -51,6 +57,7 @@ const (
 	entered    entry = iota + 1 // the pass holds everything; leave must be called
 	enteredNot                  // the breaker is open and there is somewhere else to go
 	late                        // the wait would end, or ended, past the limit
+	tooLong                     // the gate is shut for longer than the waiter's patience
 	gaveUp                      // ctx ended
 )
 
@@ -78,6 +85,10 @@ func (p *post) enter(ctx context.Context, w *waiter, limit time.Time) entry {
 		p.mu.Unlock()
 		p.tell(moves)
 		return late
+	case w.tooLong(r, now):
+		p.mu.Unlock()
+		p.tell(moves)
+		return tooLong
 	}
 	p.push(w)
 	p.arm(now)
@@ -86,31 +97,86 @@ func (p *post) enter(ctx context.Context, w *waiter, limit time.Time) entry {
 	return p.wait(ctx, w, limit)
 }
 
-// wait blocks until w is answered, its limit passes or ctx ends.
-func (p *post) wait(ctx context.Context, w *waiter, limit time.Time) entry {
-	var over <-chan time.Time
-	if !limit.IsZero() {
-		t := time.NewTimer(time.Until(limit))
-		defer t.Stop()
-		over = t.C
+// tooLong reports whether the reply sends w away: a gate that stays shut for
+// longer than its patience, as far as is known.
+func (w *waiter) tooLong(r reply, now time.Time) bool {
+	if w.patience == 0 || r.until.Sub(now) <= w.patience {
+		return false
 	}
-	how := gaveUp
+	w.refused, w.away = r, r.until.Sub(now)
+	return true
+}
+
+// wait blocks until w is answered, its limit passes, its patience ends or ctx
+// ends.
+func (p *post) wait(ctx context.Context, w *waiter, limit time.Time) entry {
+	for {
+		over := limit
+		if w.patience > 0 {
+			over = earlierSet(time.Now().Add(w.patience), limit)
+		}
+		how := w.await(ctx, over)
+		if how == entered || how == enteredNot {
+			return how
+		}
+		now := time.Now()
+		if how == late && (limit.IsZero() || now.Before(limit)) {
+			how = tooLong
+		}
+		var moves []breaker.Move
+		p.mu.Lock()
+		leaves := w.queued
+		if leaves && how == tooLong {
+			leaves = p.losesPatience(w, now)
+			moves = p.gate.settle()
+		}
+		answered := !w.queued
+		if leaves {
+			p.remove(w)
+		}
+		p.mu.Unlock()
+		p.tell(moves)
+		switch {
+		case leaves:
+			return how
+		case answered: // at the last moment
+			<-w.ready
+			return w.how()
+		}
+	}
+}
+
+// await blocks until w is answered; late is the time, gaveUp the end of ctx.
+func (w *waiter) await(ctx context.Context, over time.Time) entry {
+	var timeout <-chan time.Time
+	if !over.IsZero() {
+		t := time.NewTimer(time.Until(over))
+		defer t.Stop()
+		timeout = t.C
+	}
 	select {
 	case <-w.ready:
 		return w.how()
-	case <-over:
-		how = late
+	case <-timeout:
+		return late
 	case <-ctx.Done():
+		return gaveUp
 	}
-	p.mu.Lock()
-	if w.queued {
-		p.remove(w)
-		p.mu.Unlock()
-		return how
+}
+
+// losesPatience reports whether w is to leave after it waited for as long as its
+// patience goes. One that only stands behind others, or whose gate is about to
+// open, stays. The caller holds the lock.
+func (p *post) losesPatience(w *waiter, now time.Time) bool {
+	r := p.gate.look(now)
+	switch {
+	case r.answer == goes:
+		return false
+	case r.until.IsZero(): // until a person, or a trial's end, opens it
+		w.refused, w.away = r, w.patience
+		return true
 	}
-	p.mu.Unlock()
-	<-w.ready // answered at the last moment
-	return w.how()
+	return w.tooLong(r, now)
 }
 
 func (w *waiter) how() entry {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func (r *Relay) Replay(ctx context.Context, l *message.DeadLetter, to string) de
 	}
 	now := time.Now()
 	r.bestEffort(r.work, g, p.legs, now)
-	return r.replayed(ctx, p, now)
+	return r.replayed(ctx, p, l.Source, now)
 }
 
 func abandoned(err error) deadletter.ReplayOutcome {
@@ -58,7 +59,8 @@ func (g *Generation) replan(ctx context.Context, l *message.DeadLetter, to strin
 	}
 	var p plan
 	found := l.Route == ""
-	for _, r := range g.routes[l.Message.Source] {
+	source := cmp.Or(l.Source, l.Message.Source)
+	for _, r := range g.routes[source] {
 		if l.Route == "" || r.Name == l.Route {
 			found = true
 			r.route(ctx, l.Message, &p)
@@ -66,16 +68,17 @@ func (g *Generation) replan(ctx context.Context, l *message.DeadLetter, to strin
 	}
 	switch {
 	case !found:
-		return plan{}, fmt.Errorf("no route %q from the source %q is configured; choose a destination with --to", l.Route, l.Message.Source)
+		return plan{}, fmt.Errorf("no route %q from the source %q is configured; choose a destination with --to", l.Route, source)
 	case !p.taken && l.Route == "":
 		return plan{}, errors.New("still no route takes it; choose a destination with --to")
 	}
 	return p, nil
 }
 
-// replayed runs the required legs and says how the replay ended.
-func (r *Relay) replayed(ctx context.Context, p plan, now time.Time) deadletter.ReplayOutcome {
-	results := r.deliver(ctx, p.legs, now)
+// replayed runs the required legs and says how the replay ended. source is the
+// letter's own.
+func (r *Relay) replayed(ctx context.Context, p plan, source string, now time.Time) deadletter.ReplayOutcome {
+	results := r.deliver(ctx, p.legs, journey{since: now})
 	for i := range p.legs {
 		if p.legs[i].target.Required != Required {
 			continue
@@ -85,14 +88,14 @@ func (r *Relay) replayed(ctx context.Context, p plan, now time.Time) deadletter.
 			return abandoned(errStopping)
 		case deliver.Failed:
 			p.letters = append(p.letters, letterOf(&p.legs[i], &results[i]))
-		case deliver.Delivered:
+		case deliver.Delivered, deliver.Deferred: // the latter never comes: no bound on waits was given
 		}
 	}
 	if len(p.letters) == 0 {
 		return deadletter.ReplayOutcome{Verdict: deadletter.Delivered}
 	}
 	for _, l := range p.letters {
-		l.Relay, l.At = r.opts.Name, now
+		l.Relay, l.Source, l.At = r.opts.Name, source, now
 	}
 	return deadletter.ReplayOutcome{Verdict: deadletter.FailedAgain, Letters: p.letters}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/message"
@@ -126,11 +127,28 @@ func (p *plan) fail(r *Route, m *message.Message, reason message.Reason, err err
 	})
 }
 
-// plan puts the message through every route of its source.
-func (g *Generation) plan(ctx context.Context, m *message.Message) plan {
+// plan puts the message through every route of the source that it comes in by,
+// which need not be its own: a queue's messages keep theirs.
+func (g *Generation) plan(ctx context.Context, source string, m *message.Message) plan {
 	var p plan
-	for _, r := range g.routes[m.Source] {
+	for _, r := range g.routes[source] {
 		r.route(ctx, m, &p)
 	}
 	return p
+}
+
+// maxWait is how long a wait in memory may be. A message with more than one
+// required leg waits for as long as it takes: sent back to its queue it would be
+// delivered again to those that have it.
+func (p *plan) maxWait(asked time.Duration) time.Duration {
+	required := 0
+	for i := range p.legs {
+		if p.legs[i].target.Required == Required {
+			required++
+		}
+	}
+	if required != 1 {
+		return 0
+	}
+	return asked
 }

@@ -31,7 +31,7 @@ func (in *intake) settleTraced(ctx, work context.Context, d connector.Delivery, 
 	r := in.relay
 	g := r.begin()
 	defer r.end(g)
-	p := g.plan(work, d.Message)
+	p := g.plan(work, in.name, d.Message)
 	if !p.taken {
 		if spec.Unrouted == AckUnrouted {
 			in.warnUnrouted(d.Message.ID)
@@ -50,12 +50,29 @@ func (in *intake) settleTraced(ctx, work context.Context, d connector.Delivery, 
 		}
 		// Routing took so long that the sender was told it goes on: so it waits.
 		if _, ok := p.admit(work, Pause, d.Message.ID); !ok {
-			return r.conclude(d, &p, p.cancelled())
+			return in.conclude(d, &p, p.cancelled())
 		}
 	}
-	r.bestEffort(work, g, p.legs, time.Time{})
-	results := r.deliver(work, p.legs, time.Time{})
-	return r.conclude(d, &p, results)
+	maxWait := p.maxWait(d.MaxWait)
+	if maxWait == 0 {
+		r.bestEffort(work, g, p.legs, time.Time{})
+	}
+	results := r.deliver(work, p.legs, journey{maxWait: maxWait})
+	if maxWait > 0 && concluded(results) {
+		r.bestEffort(work, g, p.legs, time.Time{}) // once, and not at each pass
+	}
+	return in.conclude(d, &p, results)
+}
+
+// concluded reports whether every required leg has its end: none is to be made
+// again.
+func concluded(results []deliver.Result) bool {
+	for i := range results {
+		if s := results[i].Status; s == deliver.Deferred || s == deliver.Cancelled {
+			return false
+		}
+	}
+	return true
 }
 
 // warnUnrouted logs the first message that no route takes, and then one a
@@ -75,7 +92,7 @@ func (in *intake) warnUnrouted(id string) {
 }
 
 // bestEffort starts the legs that nobody waits for. A full lane drops them.
-// since is as in deliver.
+// since is as in journey.
 func (r *Relay) bestEffort(ctx context.Context, g *Generation, legs []leg, since time.Time) {
 	for _, l := range legs {
 		if l.target.Required == Required {
@@ -90,7 +107,7 @@ func (r *Relay) bestEffort(ctx context.Context, g *Generation, legs []leg, since
 		r.again(g)
 		r.background.Go(func() {
 			defer r.end(g)
-			if res := l.deliver(ctx, since); res.Status != deliver.Delivered {
+			if res := l.deliver(ctx, journey{since: since}); res.Status != deliver.Delivered {
 				_, why := res.Last()
 				r.dropped(l, why)
 			}
@@ -112,18 +129,27 @@ func (r *Relay) dropped(l leg, why string) {
 	})
 }
 
-func (l *leg) deliver(ctx context.Context, since time.Time) deliver.Result {
+// journey is what the legs of a message have in common.
+type journey struct {
+	// since is where their age begins for a ttl; zero is the message's own time.
+	since time.Time
+	// maxWait is as in deliver.Request.
+	maxWait time.Duration
+}
+
+func (l *leg) deliver(ctx context.Context, j journey) deliver.Result {
 	need := deliver.Required
 	if l.target.Required != Required {
 		need = deliver.BestEffort
 	}
-	return l.target.To.Deliver(ctx, deliver.Request{Message: l.message, Route: l.route, Place: l.place, Need: need, Since: since})
+	return l.target.To.Deliver(ctx, deliver.Request{
+		Message: l.message, Route: l.route, Place: l.place, Need: need, Since: j.since, MaxWait: j.maxWait,
+	})
 }
 
 // deliver runs the required legs side by side, the first on this goroutine, and
-// returns their results by leg. since is where their age begins for a ttl; zero
-// is the message's own time.
-func (r *Relay) deliver(ctx context.Context, legs []leg, since time.Time) []deliver.Result {
+// returns their results by leg.
+func (r *Relay) deliver(ctx context.Context, legs []leg, j journey) []deliver.Result {
 	results := make([]deliver.Result, len(legs))
 	first := -1
 	var others sync.WaitGroup
@@ -135,10 +161,10 @@ func (r *Relay) deliver(ctx context.Context, legs []leg, since time.Time) []deli
 			first = i
 			continue
 		}
-		others.Go(func() { results[i] = legs[i].deliver(ctx, since) })
+		others.Go(func() { results[i] = legs[i].deliver(ctx, j) })
 	}
 	if first >= 0 {
-		results[first] = legs[first].deliver(ctx, since)
+		results[first] = legs[first].deliver(ctx, j)
 	}
 	others.Wait()
 	return results
@@ -156,7 +182,7 @@ func (p *plan) cancelled() []deliver.Result {
 }
 
 // conclude makes letters of what failed and says how the message ended.
-func (r *Relay) conclude(d connector.Delivery, p *plan, results []deliver.Result) settled {
+func (in *intake) conclude(d connector.Delivery, p *plan, results []deliver.Result) settled {
 	s := ended(event.SettledDelivered, d.Message.ID)
 	cut := false
 	for i := range p.legs {
@@ -173,6 +199,8 @@ func (r *Relay) conclude(d connector.Delivery, p *plan, results []deliver.Result
 		case deliver.Cancelled:
 			cut = true
 			p.letters = append(p.letters, letterOf(l, res))
+		case deliver.Deferred: // the only one: what else there is to tell comes with its end
+			return s.deferred(res)
 		}
 	}
 	if len(p.letters) == 0 {
@@ -183,12 +211,32 @@ func (r *Relay) conclude(d connector.Delivery, p *plan, results []deliver.Result
 		s.RetryAfter, s.Err = retryWhenStopped, errStopping
 		return s
 	}
-	if err := r.write(d, p.letters); err != nil {
+	for _, l := range p.letters {
+		l.Source = in.other(l.Message)
+	}
+	if err := in.relay.write(d, p.letters); err != nil {
 		s.Status, s.counted = event.SettledNacked, event.SettledNacked
 		s.RetryAfter, s.Err = retryWhenNacked, err
 		return s
 	}
 	s.Status, s.counted = event.SettledDeadLettered, event.SettledDeadLettered
+	return s
+}
+
+// other returns the source's name where a message names another as its own.
+func (in *intake) other(m *message.Message) string {
+	if m.Source == in.name {
+		return ""
+	}
+	return in.name
+}
+
+// deferred makes it the settlement of a message that goes back to its queue.
+func (s settled) deferred(res *deliver.Result) settled {
+	s.Status, s.counted = event.SettledDeferred, event.SettledDeferred
+	s.RetryAfter, s.Attempts = res.After, res.Attempts
+	_, why := res.Last()
+	s.Err = errors.New(why)
 	return s
 }
 

@@ -45,6 +45,8 @@ func everyEvent(at time.Time) []event.Event {
 		with(event.DeliveryFailed, func(e *event.Event) { e.Hop, e.Required = message.HopExhausted, true }),
 		with(event.DeliveryFailed, func(e *event.Event) { e.MessageID = "no line: best effort" }),
 		with(event.BestEffortDropped, func(*event.Event) {}),
+		with(event.Deferred, func(e *event.Event) { e.Waited = 40 * time.Second }),
+		plain(event.LeaseLost, func(e *event.Event) { e.Source, e.MessageID, e.Detail = "buffer", "m-1", "job_01" }),
 		plain(event.BreakerMoved, func(e *event.Event) { e.Destination, e.Endpoint, e.Breaker = "ledger", "ledger", event.BreakerOpen }),
 		plain(event.BreakerMoved, func(e *event.Event) { e.Destination, e.Endpoint = "ledger", "ledger" }),
 		plain(event.HoldSet, func(e *event.Event) { e.Destination, e.Endpoint, e.Took = "ledger", "east", 2*time.Minute }),

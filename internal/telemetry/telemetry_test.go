@@ -55,6 +55,8 @@ func story() []event.Event {
 		{Kind: event.Settled, Source: "web", Settlement: event.SettledDelivered},
 		{Kind: event.Settled, Source: "web", Settlement: event.SettledRefused},
 		{Kind: event.SourceDown, Source: "web", Error: "no"},
+		{Kind: event.LeaseLost, Source: "web"},
+		{Kind: event.Deferred, Destination: "ledger"},
 		{Kind: event.RouterFellBack, Route: "orders", To: "static"},
 		{Kind: event.Reloaded, Number: 2, Error: "bad"},
 		{Kind: event.BreakerMoved, Destination: "ledger", Endpoint: "ledger", Breaker: event.BreakerOpen},
@@ -158,7 +160,7 @@ func TestReloadDeletesWhatIsGone(t *testing.T) {
 	for _, want := range []string{
 		`pawl_delivery_attempts_total{destination="ledger",endpoint="ledger",outcome="retry"} 4`,
 		// Two settled, one each of dropped, hopped, source down, router.
-		`pawl_events_unlabelled_total 6`,
+		`pawl_events_unlabelled_total 7`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("missing %s in:\n%s", want, got)

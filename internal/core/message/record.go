@@ -30,6 +30,9 @@ const (
 	HopDeadline    HopReason = "deadline"     // the next wait would end past the deadline
 	HopFull        HopReason = "full"         // a fallback's lane had no place in time
 	HopCancelled   HopReason = "cancelled"    // pawl is stopping
+	// HopDeferred: the next wait is longer than a delivery may wait in memory, so
+	// the message goes back to its queue. No dead letter has it.
+	HopDeferred HopReason = "deferred"
 )
 
 // Attempt is the record of one try. MarshalJSONTo says how it is written.
@@ -82,8 +85,11 @@ type DeadLetter struct {
 
 // Death is the attribute dlq: when, where, why, and what was tried.
 type Death struct {
-	Letter      string       `json:"letter"` // the letter's own id, a ULID
-	Relay       string       `json:"relay"`
+	Letter string `json:"letter"` // the letter's own id, a ULID
+	Relay  string `json:"relay"`
+	// Source is the one that the message came in by, where that is not the
+	// message's own: a queue's messages keep theirs.
+	Source      string       `json:"source,omitempty"`
 	At          time.Time    `json:"at"`
 	Reason      Reason       `json:"reason"`
 	Destination string       `json:"destination,omitempty"`
