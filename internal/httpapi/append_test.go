@@ -181,7 +181,7 @@ func TestAnAnswerIsWrittenAsItsType(t *testing.T) {
 		`{"status":"ok","job_status":"queued","run_at":"2026-12-01T03:00:01.007Z"}`: {
 			Answer: store.Answer{Status: store.ReportTaken, JobStatus: job.Queued, RunAt: moment.Add(time.Second)}},
 		`{"status":"ok","job_status":"succeeded"}`: {Answer: store.Answer{Status: store.ReportTaken, JobStatus: job.Succeeded}},
-		`{"status":"lease_lost"}`:                 {Answer: store.Answer{Status: store.LeaseLost}},
+		`{"status":"lease_lost"}`:                  {Answer: store.Answer{Status: store.LeaseLost}},
 		`{"status":"invalid","detail":"\"why\""}`:  {Answer: store.Answer{Status: jobserver.Invalid}, Detail: `"why"`},
 	} {
 		got := appendAnswer(nil, &a, moment)

@@ -1,11 +1,15 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
 	"github.com/pawlhq/pawl/internal/jobserver"
+	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/store"
 )
 
 // KeyHeader is the header that makes a repeat of a create known.
@@ -127,11 +131,25 @@ func (a *api) create(q *request) error {
 
 // inHeader says of a fault of the key that it is the header's.
 func inHeader(err error) error {
-	wrong, ok := err.(*jobserver.InvalidError)
+	wrong, ok := errors.AsType[*jobserver.InvalidError](err)
 	if !ok || len(wrong.Problems) != 1 || wrong.Problems[0].Pointer != "/idempotency_key" {
 		return err
 	}
 	return invalid(KeyHeader, "%s", wrong.Problems[0].Message)
+}
+
+// inBatch says of a fault which job of n has it.
+func inBatch(err error, n int) error {
+	if wrong, ok := errors.AsType[*jobserver.InvalidError](err); ok && n > 0 {
+		return wrong.InBatch()
+	}
+	if conflict, ok := errors.AsType[*store.ConflictError](err); ok {
+		doc, _ := explain(conflict)
+		pointer := "/jobs/" + strconv.Itoa(conflict.Index) + "/idempotency_key"
+		doc.Errors = []problem.Fault{{Pointer: pointer, Message: "was used for another request"}}
+		return &refusal{doc}
+	}
+	return err
 }
 
 // createBatch makes all of the jobs, or none.
@@ -157,10 +175,7 @@ func (a *api) createBatch(q *request) error {
 	}
 	made, err := a.server.Create(q.Context(), jobs)
 	if err != nil {
-		if wrong, ok := err.(*jobserver.InvalidError); ok && len(jobs) > 0 {
-			return wrong.InBatch()
-		}
-		return err
+		return inBatch(err, len(jobs))
 	}
 	const row = len(`{"id":"job_01k00000000000000000000000","found":false},`)
 	status := http.StatusOK

@@ -91,7 +91,8 @@ func TestABatchIsAllOrNone(t *testing.T) {
 	if diff := cmp.Diff([]BatchJob{{first[1].ID, true}, {first[0].ID, true}}, again); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if d := batch(item("new", 5), item("b", 3)).fails(problem.Conflict); d.Job != first[1].ID {
+	d := batch(item("new", 5), item("b", 3)).fails(problem.Conflict)
+	if d.faults(t, "/jobs/1/idempotency_key", "was used for another request"); d.Job != first[1].ID {
 		t.Errorf("%+v", d)
 	}
 	batch(item("new", 5), strings.Replace(aJob, "emails", "emials", 1), `{"queue":"emails","payload":1}`).fails(problem.Invalid).faults(t,

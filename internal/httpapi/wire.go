@@ -190,6 +190,14 @@ type Error struct {
 	Stack   string `json:"stack,omitzero"`
 }
 
+// ReportedError is what a worker says of a failure. Texts are cleaned and cut,
+// never refused.
+type ReportedError struct {
+	Type    string `json:"type,omitzero" doc:"Kept to 256 bytes."`
+	Message string `json:"message,omitzero" doc:"Kept to 8 KiB."`
+	Stack   string `json:"stack,omitzero" doc:"Kept to 32 KiB."`
+}
+
 // Attempt is one try.
 type Attempt struct {
 	Number     int     `json:"number"`
@@ -267,7 +275,7 @@ type Report struct {
 	Type       store.ReportType `json:"type" enum:"start,heartbeat,log,complete,fail,release"`
 	Lines      []LogLine        `json:"lines,omitzero" nullable:"false" doc:"Of log."`
 	Result     Value            `json:"result,omitzero" doc:"Of complete: any JSON value of at most 1 MiB."`
-	Error      *Error           `json:"error,omitzero" doc:"Of fail."`
+	Error      *ReportedError   `json:"error,omitzero" doc:"Of fail."`
 	Retryable  *bool            `json:"retryable,omitzero" doc:"Of fail: false where no retry helps."`
 	RetryIn    *Duration        `json:"retry_in,omitzero" doc:"Of fail: replaces the computed wait this once."`
 	RetryAfter *Duration        `json:"retry_after,omitzero" doc:"Of fail: what the other side asked for; the later of both holds."`

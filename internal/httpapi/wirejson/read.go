@@ -55,14 +55,10 @@ type Error struct {
 
 // Error says what is wrong and where.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s, at byte %d (%s)", e.Message, e.Offset, orRoot(e.Pointer))
-}
-
-func orRoot(pointer string) string {
-	if pointer == "" {
-		return "at the top"
+	if e.Pointer == "" {
+		return fmt.Sprintf("%s, at byte %d", e.Message, e.Offset)
 	}
-	return pointer
+	return fmt.Sprintf("%s, at byte %d (%s)", e.Message, e.Offset, e.Pointer)
 }
 
 // SizeError says that a value that passes through is too long.
@@ -73,7 +69,7 @@ type SizeError struct {
 
 // Error says how long it is and how long it may be.
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("%s has %d bytes; %d are allowed", orRoot(e.Pointer), e.Size, e.Max)
+	return fmt.Sprintf("%s has %d bytes; %d are allowed", e.Pointer, e.Size, e.Max)
 }
 
 // Reader takes one document apart. Its methods are for the function that Read
