@@ -52,7 +52,7 @@ type Engine struct {
 	opts    EngineOptions
 	fleet   *deliver.Fleet
 	relay   *relay.Relay
-	letters *deadletter.Store
+	letters deadletter.Store
 	lock    *flock.Flock // of the letters' folder
 
 	mu     sync.Mutex // guards what follows, and orders Apply
@@ -107,7 +107,7 @@ func (e *Engine) Fleet() *deliver.Fleet { return e.fleet }
 
 // Letters returns the store of dead letters in the state folder. Where the
 // configuration sends dead letters elsewhere it holds only older ones.
-func (e *Engine) Letters() *deadletter.Store { return e.letters }
+func (e *Engine) Letters() deadletter.Store { return e.letters }
 
 // Config returns the configuration in force.
 func (e *Engine) Config() *config.Config {

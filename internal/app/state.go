@@ -14,7 +14,7 @@ import (
 type LockedError struct {
 	Kind   string // what it is: "state folder"
 	Folder string // or the store's file
-	PID    int // 0 where it is not known
+	PID    int    // 0 where it is not known
 }
 
 // Error says who has it.

@@ -1,0 +1,418 @@
+package app
+
+// Catches: a message that is answered 202 and is not in the store, or is lost by
+// a stop; a key that is printed twice, or readable by others; an API that is
+// open without a key; a stored message that nobody delivers after its source
+// changed, and of which nobody is told; a setting of a queue that a reload does
+// not put in force; a store that two processes have.
+
+import (
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/jobserver"
+)
+
+// jobsConf is a configuration with jobs, a source with ack: stored at
+// 127.0.0.1:1 and the admin listener at 127.0.0.1:2.
+func (w *world) jobsConf(url, jobs string) string {
+	text := w.conf(url, "")
+	text = strings.Replace(text, `listen: "127.0.0.1:1" }`, `listen: "127.0.0.1:1", ack: stored }`, 1)
+	return text + "\njobs: " + jobs + "\n"
+}
+
+// ask calls a path at a made-up address.
+func (w *world) ask(method, address, path, key, body string) (int, string) {
+	w.Helper()
+	w.mu.Lock()
+	real := w.real[address]
+	w.mu.Unlock()
+	r, err := http.NewRequest(method, "http://"+real+path, strings.NewReader(body))
+	must(w.T, err)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	res, err := http.DefaultClient.Do(r)
+	must(w.T, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	must(w.T, err)
+	return res.StatusCode, string(text)
+}
+
+// key returns the first key as the state folder has it.
+func (w *world) key() string {
+	w.Helper()
+	text, err := os.ReadFile(filepath.Join(w.folder, "state", "pawl.key"))
+	must(w.T, err)
+	return strings.TrimSpace(string(text))
+}
+
+// stubborn makes the destination try for long, and a stop be over soon.
+var stubborn = strings.NewReplacer("retry: { attempts: 1 }", "retry: { attempts: 100, backoff: 100ms, max_backoff: 100ms }", "shutdown_timeout: 5s", "shutdown_timeout: 50ms")
+
+// told reports whether a line of the log has all of the words.
+func (w *world) told(words ...string) bool {
+	for line := range strings.Lines(w.logged()) {
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(line, word)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+// makeKey makes a key with the scopes, over the control calls.
+func (r *runningApp) makeKey(name string, scopes ...string) string {
+	r.Helper()
+	ask, err := json.Marshal(map[string]any{"name": name, "scopes": scopes})
+	must(r.T, err)
+	req, err := http.NewRequest(http.MethodPost, "http://pawl/v3/keys", strings.NewReader(string(ask)))
+	must(r.T, err)
+	req.Header.Set("Content-Type", "application/json")
+	w := &recorder{header: http.Header{}}
+	r.jobs.Local("test").ServeHTTP(w, req)
+	var made struct {
+		Secret string `json:"secret"`
+	}
+	if err := json.Unmarshal([]byte(w.body.String()), &made); err != nil || made.Secret == "" {
+		r.Fatalf("making a key: %d %s", w.status, w.body.String())
+	}
+	return made.Secret
+}
+
+type recorder struct {
+	header http.Header
+	status int
+	body   strings.Builder
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(s int)           { r.status = s }
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+
+func TestStoredOutlivesAStop(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	ep.answer(http.StatusServiceUnavailable)
+	w.write(stubborn.Replace(w.jobsConf(ep.URL, "{}")))
+	a := w.start()
+	if status, body := w.send("127.0.0.1:1", "k1"); status != http.StatusAccepted || !strings.Contains(body, `"status":"stored"`) || !strings.Contains(body, `"id":"k1"`) {
+		t.Fatalf("answered %d %s", status, body)
+	}
+	if status, _ := w.send("127.0.0.1:1", "k1"); status != http.StatusAccepted {
+		t.Errorf("the same again: %d", status)
+	}
+	eventually(t, "it was tried", func() bool { return ep.count() > 0 })
+	a.end()
+	tried := ep.count()
+	ep.answer(0)
+	a = w.start()
+	eventually(t, "it is delivered after the start", func() bool {
+		_, text := w.ask(http.MethodGet, "127.0.0.1:2", "/metrics", "", "")
+		return strings.Contains(text, `pawl_jobs{queue="relay:web",status="succeeded"} 1`)
+	})
+	if n := ep.count() - tried; n != 1 {
+		t.Errorf("it arrived %d times", n)
+	}
+	a.end()
+}
+
+func TestStoredRepeatsAndPauses(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, "{}"))
+	a := w.start()
+	defer a.end()
+	if status, _ := w.send("127.0.0.1:1", "k1"); status != http.StatusAccepted {
+		t.Fatalf("answered %d", status)
+	}
+	w.mu.Lock()
+	real := w.real["127.0.0.1:1"]
+	w.mu.Unlock()
+	r, err := http.NewRequest(http.MethodPost, "http://"+real+"/", strings.NewReader("another body"))
+	must(t, err)
+	r.Header.Set("Idempotency-Key", "k1")
+	res, err := http.DefaultClient.Do(r)
+	must(t, err)
+	res.Body.Close()
+	if res.StatusCode != http.StatusConflict {
+		t.Errorf("another body under the key: %d", res.StatusCode)
+	}
+	eventually(t, "it is delivered", func() bool { return ep.count() == 1 })
+	key := w.key()
+	if status, text := w.ask(http.MethodPost, "127.0.0.1:2", "/v3/pause", key, `{"name":"web","by":"ada"}`); status != http.StatusOK {
+		t.Fatalf("pause: %d %s", status, text)
+	}
+	if status, _ := w.send("127.0.0.1:1", "k2"); status != http.StatusServiceUnavailable {
+		t.Errorf("a paused source answered %d", status)
+	}
+	if status, _ := w.ask(http.MethodPost, "127.0.0.1:2", "/v3/resume", key, `{"name":"web","by":"ada"}`); status != http.StatusOK {
+		t.Fatalf("resume: %d", status)
+	}
+	if status, _ := w.send("127.0.0.1:1", "k2"); status != http.StatusAccepted {
+		t.Errorf("after the pause: %d", status)
+	}
+	eventually(t, "it is delivered too", func() bool { return ep.count() == 2 })
+	_, text := w.ask(http.MethodGet, "127.0.0.1:2", "/metrics", "", "")
+	for _, want := range []string{
+		`pawl_source_messages_total{outcome="stored",source="web"} 2`, `pawl_source_messages_total{outcome="conflict",source="web"} 1`,
+		`pawl_source_messages_total{outcome="refused",source="web"} 1`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
+
+func TestFirstKey(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, "{ queues: { q: {} } }"))
+	a := w.start()
+	key := w.key()
+	info, err := os.Stat(filepath.Join(w.folder, "state", "pawl.key"))
+	must(t, err)
+	if info.Mode().Perm() != 0o600 || !strings.HasPrefix(key, "pawl_") {
+		t.Errorf("mode %v, key %q", info.Mode(), key)
+	}
+	if n := strings.Count(w.logged(), key); n != 1 {
+		t.Errorf("the key was printed %d times", n)
+	}
+	job := `{"queue":"q","task":"t","payload":1}`
+	if status, text := w.ask(http.MethodPost, "127.0.0.1:2", "/v3/jobs", key, job); status != http.StatusCreated {
+		t.Errorf("with the first key: %d %s", status, text)
+	}
+	if status, _ := w.ask(http.MethodPost, "127.0.0.1:2", "/v3/jobs", "", job); status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d", status)
+	}
+	a.end()
+	must(t, os.Remove(filepath.Join(w.folder, "state", "pawl.key")))
+	a = w.start()
+	if n := strings.Count(w.logged(), "first API key"); n != 1 {
+		t.Errorf("%d first keys were made", n)
+	}
+	if fileThere(filepath.Join(w.folder, "state", "pawl.key")) {
+		t.Error("the second start wrote a key")
+	}
+	a.end()
+}
+
+func TestGivenKey(t *testing.T) {
+	const given = "pawl_0123456789012345678901234567890123456789"
+	t.Setenv(config.AdminKeyName, given)
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(strings.Replace(w.jobsConf(ep.URL, "{ queues: { q: {} } }"), `"127.0.0.1:2"`, `"0.0.0.0:2"`, 1))
+	for range 2 {
+		a := w.start()
+		if status, text := w.ask(http.MethodGet, "0.0.0.0:2", "/v3/queues", given, ""); status != http.StatusOK {
+			t.Errorf("with the given key: %d %s", status, text)
+		}
+		a.end()
+	}
+	if strings.Contains(w.logged(), given) || fileThere(filepath.Join(w.folder, "state", "pawl.key")) {
+		t.Error("the given key was printed, or another one made")
+	}
+}
+
+func TestNoKeyForOthers(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(strings.Replace(w.jobsConf(ep.URL, "{}"), `"127.0.0.1:2"`, `"0.0.0.0:2"`, 1))
+	_, err := New(w.options())
+	if err == nil || !strings.Contains(err.Error(), "pawl keys create") || !strings.Contains(err.Error(), "0.0.0.0:2") {
+		t.Errorf("an API that others reach, without a key: %v", err)
+	}
+	if left := w.holds(); left != "" {
+		t.Errorf("after the refusal are open: %s", left)
+	}
+}
+
+func TestWhoMayCall(t *testing.T) {
+	const own = "an-http-key-of-sufficient-length"
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(strings.Replace(w.jobsConf(ep.URL, "{ queues: { q: {} } }"), `listen: "127.0.0.1:2"`, `listen: "127.0.0.1:2", keys: [ `+own+` ]`, 1))
+	a := w.start()
+	admin, operator, worker := w.key(), a.makeKey("operator", "operate"), a.makeKey("worker", "work", "produce")
+	for _, c := range []struct {
+		path, key string
+		want      int
+	}{
+		{"/v3/status", "", 401}, {"/v3/status", own, 200}, {"/v3/status", admin, 200}, {"/v3/status", operator, 200}, {"/v3/status", worker, 403},
+		{"/v3/dead-letters", "", 401}, {"/v3/dead-letters", operator, 200},
+		{"/v3/queues", "", 401}, {"/v3/queues", own, 401}, {"/v3/queues", admin, 200}, {"/v3/queues", operator, 200}, {"/v3/queues", worker, 403},
+		{"/v3/keys", admin, 404}, {"/v3/nothing", admin, 404}, {"/healthz", "", 200}, {"/readyz", "", 200}, {"/metrics", "", 200}, {"/v3/openapi.json", "", 200},
+	} {
+		if got, text := w.ask(http.MethodGet, "127.0.0.1:2", c.path, c.key, ""); got != c.want {
+			t.Errorf("%s with %.20q: %d, want %d: %s", c.path, c.key, got, c.want, text)
+		}
+	}
+	a.end()
+}
+
+func TestOwnListener(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, `{ listen: "127.0.0.1:3", queues: { q: {} } }`))
+	a := w.start()
+	key := w.key()
+	for _, c := range []struct {
+		address, path, key string
+		want               int
+	}{
+		{"127.0.0.1:2", "/v3/status", "", 200}, {"127.0.0.1:2", "/v3/queues", key, 404},
+		{"127.0.0.1:3", "/v3/status", key, 404}, {"127.0.0.1:3", "/v3/queues", key, 200}, {"127.0.0.1:3", "/v3/queues", "", 401},
+		{"127.0.0.1:3", "/healthz", "", 200}, {"127.0.0.1:3", "/readyz", "", 200}, {"127.0.0.1:3", "/metrics", "", 404},
+	} {
+		if got, text := w.ask(http.MethodGet, c.address, c.path, c.key, ""); got != c.want {
+			t.Errorf("%s%s: %d, want %d: %s", c.address, c.path, got, c.want, text)
+		}
+	}
+	a.end()
+}
+
+func TestReloadJobs(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, "{ queues: { q: {} } }"))
+	a := w.start()
+	key := w.key()
+	create := func(queue string) int {
+		status, _ := w.ask(http.MethodPost, "127.0.0.1:2", "/v3/jobs", key, fmt.Sprintf(`{"queue":%q,"task":"t","payload":1}`, queue))
+		return status
+	}
+	if create("q") != http.StatusCreated || create("later") != http.StatusUnprocessableEntity {
+		t.Error("the queues before the reload")
+	}
+	w.write(w.jobsConf(ep.URL, "{ queues: { later: { timeout: 7m } } }"))
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if create("q") != http.StatusUnprocessableEntity || create("later") != http.StatusCreated {
+		t.Error("the queues after the reload")
+	}
+	eventually(t, "somebody is told of the job that is left", func() bool { return w.told("jobs wait in a queue", `"queue":"q"`, `"jobs":1`) })
+	for text, want := range map[string]string{
+		w.jobsConf(ep.URL, `{ store: "sqlite:other.db" }`):                             "jobs.store",
+		w.jobsConf(ep.URL, `{ allow_network_filesystem: true }`):                       "jobs.allow_network_filesystem",
+		strings.Replace(w.conf(ep.URL, ""), "state:", "# no jobs any more\nstate:", 1): "jobs: the job server can't be turned on or off",
+	} {
+		w.write(text)
+		if _, err := a.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "restart") {
+			t.Errorf("want a refusal with %q: %v", want, err)
+		}
+	}
+	if create("later") != http.StatusCreated {
+		t.Error("a refused reload moved something")
+	}
+	a.end()
+}
+
+// A source with stored messages is taken away, and comes back with another word
+// on ack: the messages are told of, and delivered in the end.
+func TestStoredSourceGoesAndComes(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	ep.answer(http.StatusServiceUnavailable)
+	stored := stubborn.Replace(w.jobsConf(ep.URL, "{}"))
+	w.write(stored)
+	a := w.start()
+	if status, _ := w.send("127.0.0.1:1", "k1"); status != http.StatusAccepted {
+		t.Fatalf("answered %d", status)
+	}
+	eventually(t, "it was tried", func() bool { return ep.count() > 0 })
+	w.write(strings.NewReplacer("name: web", "name: other", "from: [web]", "from: [other]").Replace(stored))
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "somebody is told of the message that is left", func() bool {
+		return w.told("stored messages wait for a source", `"queue":"relay:web"`, `"messages":1`)
+	})
+	a.end()
+	tried := ep.count()
+	ep.answer(0)
+	w.write(strings.Replace(stored, ", ack: stored", "", 1))
+	a = w.start()
+	eventually(t, "it is delivered although the source does not store any more", func() bool { return ep.count() == tried+1 })
+	if status, body := w.send("127.0.0.1:1", "k2"); status != http.StatusOK || !strings.Contains(body, "delivered") {
+		t.Errorf("the source answers %d %s", status, body)
+	}
+	a.end()
+}
+
+func TestQueueBetweenTwoRoutes(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(fmt.Sprintf(`
+state: %s/state
+http: { listen: "127.0.0.1:2" }
+jobs: { queues: { buffer: {} } }
+sources:
+  - { name: web, type: http, listen: "127.0.0.1:1" }
+  - { name: work, type: queue, queue: buffer }
+routes:
+  - { name: in, from: [web], to: [buffer] }
+  - { name: out, from: [work], to: [ep] }
+destinations:
+  - { name: buffer, type: queue, queue: buffer, task: relay }
+  - { name: ep, type: http, url: "%s" }
+`, w.folder, ep.URL))
+	a := w.start()
+	if status, body := w.send("127.0.0.1:1", "k1"); status != http.StatusOK || !strings.Contains(body, "delivered") {
+		t.Errorf("answered %d %s", status, body)
+	}
+	eventually(t, "it came through", func() bool { return ep.count() == 1 })
+	a.end()
+}
+
+func TestLockedStore(t *testing.T) {
+	ep, w, other := newEndpoint(t), newWorld(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, "{}"))
+	a := w.start()
+	other.write(other.jobsConf(ep.URL, fmt.Sprintf(`{ store: "sqlite:%s/state/pawl.db" }`, w.folder)))
+	_, err := New(other.options())
+	if locked, ok := errors.AsType[*LockedError](err); !ok || locked.PID != os.Getpid() {
+		t.Errorf("a store that somebody has: %v", err)
+	}
+	a.end()
+}
+
+func TestStoreWithoutJobs(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, "{}"))
+	w.start().end()
+	w.write(w.conf(ep.URL, ""))
+	w.start().end()
+	if !strings.Contains(w.logged(), "there is a job store, and the configuration has no jobs") {
+		t.Error("nobody is told of the store that is not opened any more")
+	}
+}
+
+// The configuration and the job server each say their bounds: they must be the
+// same.
+func TestBoundsAgree(t *testing.T) {
+	for what, pair := range map[string][2]any{
+		"least lease":     {config.MinLease, jobserver.MinLease},
+		"lease":           {config.DefaultLease, jobserver.DefaultLease},
+		"longest lease":   {config.MaxLease, jobserver.MaxLease},
+		"least timeout":   {config.MinJobTimeout, jobserver.MinTimeout},
+		"timeout":         {config.DefaultJobTimeout, jobserver.DefaultTimeout},
+		"longest timeout": {config.MaxJobTimeout, jobserver.MaxTimeout},
+		"least kept":      {config.MinKeep, jobserver.MinRetention},
+		"finished":        {config.DefaultKeepFinished, jobserver.DefaultFinished},
+		"dead letters":    {config.DefaultKeepDeadLetters, jobserver.DefaultDeadLetters},
+		"longest kept":    {config.MaxKeep, jobserver.MaxRetention},
+		"names":           {config.MaxQueueName, jobserver.MaxName},
+		"the relay's":     {config.RelayQueue(""), jobserver.RelayPrefix},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: %v in the configuration, %v in the job server", what, pair[0], pair[1])
+		}
+	}
+}
