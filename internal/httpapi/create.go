@@ -100,6 +100,9 @@ func (q *request) key() (string, error) {
 	return keys[0], nil
 }
 
+// errRemoved: the job that a key named was removed before it was read.
+var errRemoved = errors.New("the job that the idempotency key named was just removed; a repeat makes a new one")
+
 // create makes one job, or finds it.
 func (a *api) create(q *request) error {
 	key, err := q.key()
@@ -121,7 +124,11 @@ func (a *api) create(q *request) error {
 	status, j := http.StatusCreated, made[0].Job
 	if made[0].Found {
 		status = http.StatusOK
-		if j, err = a.server.Job(q.Context(), made[0].ID); err != nil {
+		j, err = a.server.Job(q.Context(), made[0].ID)
+		if errors.Is(err, store.ErrNotFound) { // between the two calls; its key went with it
+			err = errRemoved
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
@@ -81,6 +82,11 @@ func (a *api) createKey(q *request) error {
 		ask.Expires = now.Add(*expires)
 	}
 	secret, k, err := jobserver.NewKey(ask, now)
+	if wrong, ok := errors.AsType[*jobserver.InvalidError](err); ok {
+		for i := range wrong.Problems { // the moment was said as a length of time
+			wrong.Problems[i].Pointer = strings.Replace(wrong.Problems[i].Pointer, "/expires", "/expires_in", 1)
+		}
+	}
 	if err != nil {
 		return err
 	}

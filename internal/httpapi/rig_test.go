@@ -242,3 +242,19 @@ func (r *rig) tryClaim(ctx context.Context) {
 func jobserverConfig(queue string) jobserver.Config {
 	return jobserver.Config{Queues: map[string]jobserver.Queue{queue: {}}}
 }
+
+// serve puts another handler at the rig's URL.
+func (r *rig) serve(h http.Handler) {
+	r.Helper()
+	web := httptest.NewServer(h)
+	r.Cleanup(web.Close)
+	r.api, r.url = h, web.URL
+}
+
+// rigOnServer is a rig with the API of another one's server.
+func rigOnServer(t testing.TB, other *rig) *rig {
+	t.Helper()
+	r := *other
+	r.serve(Handler(Options{Server: r.server, Store: r.store}))
+	return &r
+}

@@ -136,7 +136,7 @@ func (r *Reader) end() {
 	if r.dec.InputOffset() == 0 { // take read nothing: a document there must be
 		r.skip()
 	}
-	if _, err := r.dec.ReadToken(); r.err == nil && err != io.EOF {
+	if _, err := r.dec.ReadToken(); r.err == nil && !errors.Is(err, io.EOF) {
 		if err != nil {
 			r.fail(err)
 			return
@@ -202,7 +202,7 @@ func explain(err error, at int64) *Error {
 	e := &Error{Offset: at, Message: "it is no JSON"}
 	syntactic, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		e.Message = "there is no JSON value"
 	case !ok:
 	case errors.Is(err, jsontext.ErrDuplicateName):
@@ -379,6 +379,7 @@ func describe(k jsontext.Kind) string {
 		return "an object"
 	case jsontext.KindBeginArray:
 		return "an array"
+	default:
+		return "this"
 	}
-	return "this"
 }

@@ -118,9 +118,10 @@ func (r *Reader) Flag() bool {
 		return true
 	case jsontext.KindFalse, jsontext.KindInvalid:
 		return false
+	default:
+		r.Wrong("must be true or false, not %s", describe(v.Kind()))
+		return false
 	}
-	r.Wrong("must be true or false, not %s", describe(v.Kind()))
-	return false
 }
 
 // Duration reads a length of time written as text; nil where it is none, which

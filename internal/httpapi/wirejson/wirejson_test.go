@@ -82,14 +82,14 @@ func TestEveryKindIsRead(t *testing.T) {
 }
 
 func TestProblemsAreToldAllAtOnce(t *testing.T) {
-	body := `{"name":null,"nmae":{"deep":[1]},"count":1001,"factor":"2","flag":0,"wait":30,"at":"yesterday","tags":["a",7,"c","d","e"],"nested":[],"x/y~z":1}`
+	body := `{"name":null,"naem":{"deep":[1]},"count":1001,"factor":"2","flag":0,"wait":30,"at":"yesterday","tags":["a",7,"c","d","e"],"nested":[],"x/y~z":1}`
 	_, found, err := read(body, Refuse)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Problem{
 		{"/name", "must be a text, not null (leave it out instead)"},
-		{"/nmae", `unknown member; did you mean "name"?`},
+		{"/naem", `unknown member; did you mean "name"?`},
 		{"/count", "must be from -5 to 1000, not 1001"},
 		{"/factor", "must be a number, not a text"},
 		{"/flag", "must be true or false, not a number"},
