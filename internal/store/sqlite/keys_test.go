@@ -130,7 +130,7 @@ func TestRevokedStaysRevoked(t *testing.T) {
 func testLetter(n int) store.Letter {
 	return store.Letter{
 		ID: fmt.Sprintf("letter-%d", n), MessageID: fmt.Sprintf("message-%d", n/2), Reason: "exhausted", Destination: fmt.Sprintf("to-%d", n%2),
-		Route: "r", At: time.UnixMilli(int64(n) * 1000).UTC(), State: store.LetterOpen, Body: fmt.Appendf(nil, `{"n":%d}`, n),
+		Route: "r", At: letterTime(int64(n)), State: store.LetterOpen, Body: fmt.Appendf(nil, `{"n":%d}`, n),
 	}
 }
 
@@ -162,9 +162,9 @@ func TestLetters(t *testing.T) {
 		{store.LetterFilter{Destination: "to-1"}, "1 3 5"},
 		{store.LetterFilter{Reason: "expired"}, ""},
 		{store.LetterFilter{Reason: "exhausted", State: store.LetterPurged}, "5"},
-		{store.LetterFilter{Since: time.UnixMilli(2000)}, "2 3 4 5"},
-		{store.LetterFilter{Before: time.UnixMilli(2000)}, "0 1"},
-		{store.LetterFilter{Since: time.UnixMilli(1000), Before: time.UnixMilli(5000), State: store.LetterOpen, Destination: "to-0"}, "2"},
+		{store.LetterFilter{Since: letterTime(2)}, "2 3 4 5"},
+		{store.LetterFilter{Before: letterTime(2)}, "0 1"},
+		{store.LetterFilter{Since: letterTime(1), Before: letterTime(5), State: store.LetterOpen, Destination: "to-0"}, "2"},
 		{store.LetterFilter{IDs: []string{"letter-3"}}, "3"},
 		{store.LetterFilter{IDs: []string{"message-1", "letter-0", "letter-2", "none"}}, "0 2 3"},
 		{store.LetterFilter{IDs: []string{"message-1"}, Destination: "to-1"}, "3"},
@@ -196,7 +196,7 @@ func TestLetters(t *testing.T) {
 		t.Errorf("after the first: %+v, %v", letters, err)
 	}
 
-	if more, err := s.RemoveLetters(t.Context(), time.UnixMilli(4000)); err != nil || bool(more) {
+	if more, err := s.RemoveLetters(t.Context(), letterTime(4)); err != nil || bool(more) {
 		t.Errorf("removal: %v, %v", more, err)
 	}
 	left, err := s.Letters(t.Context(), store.LetterFilter{}, 0)
@@ -294,3 +294,6 @@ func TestLettersBehindSteps(t *testing.T) {
 		t.Errorf("counted %d, %v", n, err)
 	}
 }
+
+// letterTime is when the n-th letter died.
+func letterTime(n int64) time.Time { return time.UnixMilli(1e12 + n*1000).UTC() }

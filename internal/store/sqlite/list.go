@@ -15,6 +15,7 @@ const (
 	listRows  = 10_000                // rows that one page looks at
 	listTime  = 50 * time.Millisecond // when the page ends though it is short
 	listBytes = 8 << 20               // of contents and results, as much as a claim's answer
+	listLanes = 5000                  // lanes that are looked at beforehand; of more, each when it is met
 )
 
 // Each looks at the next rows down from a seq; where the page is about one
@@ -25,9 +26,12 @@ const (
 		WHERE a.seq < ? AND a."end" = 'failed' ORDER BY a.seq DESC LIMIT +?`
 	sqlListRunning = `SELECT j.seq, j.lane, j.created_at, j.tags FROM running r CROSS JOIN job j ON j.seq = r.seq
 		WHERE r.seq < ? ORDER BY r.seq DESC LIMIT +?`
-	// The lanes that a filter lets through, with how many jobs each has.
-	sqlListLanes = `SELECT l.lane, t.ready, t.running, t.succeeded, t.failed, t.cancelled FROM lane l CROSS JOIN tally t ON t.lane = l.lane
-		WHERE (?1 = '' OR l.queue = ?1) AND (?2 = '' OR l.task = ?2) AND (?3 = '' OR l.endpoint = ?3)`
+	// The lanes that a filter may let through, with how many jobs each has.
+	selectLanes = `SELECT l.lane, l.queue, l.task, l.endpoint, t.ready, t.running, t.succeeded, t.failed, t.cancelled
+		FROM lane l CROSS JOIN tally t ON t.lane = l.lane`
+	sqlListLanes   = selectLanes + ` ORDER BY l.lane LIMIT +?`
+	sqlListLanesOf = selectLanes + ` WHERE l.queue = ? LIMIT +?`
+	sqlListLane    = selectLanes + ` WHERE l.lane = ?`
 	// seq grows with created_at: a time is found by halving.
 	sqlListNext = `SELECT seq, created_at FROM job WHERE seq >= ? ORDER BY seq LIMIT 1`
 	sqlListLast = `SELECT max(seq) FROM job`
@@ -64,7 +68,8 @@ type lister struct {
 	filter store.Filter
 	conn   *conn
 	began  time.Time
-	lanes  map[int64]struct{} // nil: every lane
+	lanes  map[int64]bool // whether the filter lets a lane through, where known
+	known  bool           // of every lane
 	jobs   []*job.Job
 	bytes  int
 	rows   int
@@ -153,10 +158,8 @@ func (l *lister) look(r listed) error {
 		l.end = true // those that follow are older still
 		return nil
 	}
-	if l.lanes != nil {
-		if _, ok := l.lanes[r.lane]; !ok {
-			return nil
-		}
+	if through, err := l.wantsLane(r.lane); err != nil || !through {
+		return err
 	}
 	if f.Tag != "" {
 		tags, err := decodeTags(r.tags)
@@ -187,23 +190,60 @@ func (l *lister) look(r listed) error {
 	return err
 }
 
-// findLanes finds the lanes that the filter lets through and that have a job of
-// its status. Where there is none, the list is at its end.
+// findLanes looks at the lanes beforehand. Where none has a job that the filter
+// can let through, the list is at its end, however many jobs there are of others.
 func (l *lister) findLanes() error {
-	f := l.filter
-	if f.Queue == "" && f.Task == "" && f.Endpoint == "" && l.status() == "" {
-		return nil
+	l.lanes = make(map[int64]bool)
+	text, args := sqlListLanes, []any{listLanes + 1}
+	if l.filter.Queue != "" {
+		text, args = sqlListLanesOf, []any{l.filter.Queue, listLanes + 1}
 	}
-	l.lanes = make(map[int64]struct{})
-	column := map[job.Status]int{job.Queued: 1, job.Running: 2, job.Succeeded: 3, job.Failed: 4, job.Cancelled: 5}[l.status()]
-	err := l.conn.each(sqlListLanes, func(r *row) error {
-		if column == 0 || r.int(column) > 0 {
-			l.lanes[r.int(0)] = struct{}{}
-		}
+	rows, any := 0, false
+	if err := l.conn.each(text, func(r *row) error {
+		rows++
+		l.lanes[r.int(0)] = l.fits(r)
+		any = any || l.fits(r)
 		return nil
-	}, f.Queue, f.Task, f.Endpoint)
-	l.end = len(l.lanes) == 0
-	return err
+	}, args...); err != nil {
+		return err
+	}
+	l.known = rows <= listLanes
+	l.end = l.known && !any
+	return nil
+}
+
+// fits reports whether the lane of a row of selectLanes can have jobs that the
+// filter lets through.
+func (l *lister) fits(r *row) bool {
+	f := l.filter
+	if f.Queue != "" && r.text(1) != f.Queue || f.Task != "" && r.text(2) != f.Task || f.Endpoint != "" && r.text(3) != f.Endpoint {
+		return false
+	}
+	switch l.status() {
+	case job.Queued:
+		return r.int(4) > 0
+	case job.Running:
+		return r.int(5) > 0
+	case job.Succeeded:
+		return r.int(6) > 0
+	case job.Failed:
+		return r.int(7) > 0
+	case job.Cancelled:
+		return r.int(8) > 0
+	default:
+		return true
+	}
+}
+
+// wantsLane reports whether the filter lets a lane through.
+func (l *lister) wantsLane(id int64) (bool, error) {
+	through, ok := l.lanes[id]
+	if ok || l.known {
+		return through, nil
+	}
+	_, err := l.conn.one(sqlListLane, func(r *row) error { through = l.fits(r); return nil }, id)
+	l.lanes[id] = through
+	return through, err
 }
 
 // firstSince is the first seq made at the time or after it; where there is none,
