@@ -142,6 +142,7 @@ func (l *lister) step(rows []listed) ([]listed, error) {
 		text = sqlListDead
 	case job.Running:
 		text = sqlListRunning
+	case job.Queued, job.Succeeded, job.Cancelled: // no table is theirs alone
 	}
 	err := l.conn.each(text, func(r *row) error {
 		rows = append(rows, listed{r.int(0), r.int(1), r.int(2), r.text(3)})

@@ -190,6 +190,7 @@ func (r *retainStep) remove(t *tx, e endedAttempt) error {
 		l.tally.failed--
 	case job.Cancelled:
 		l.tally.cancelled--
+	case job.Queued, job.Running: // no ends
 	}
 	t.finished = append(t.finished, e.seq)
 	return nil
