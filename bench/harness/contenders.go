@@ -31,12 +31,14 @@ func Contenders(bin string, lanes Lanes) []Contender {
 	}
 }
 
-// StoredContenders are those that answer once they have stored a message, for
-// one destination: pawl durably, Benthos in its memory.
+// StoredContenders are those of an intake for one destination: pawl answers once
+// a message is durable, Benthos after delivery, and Benthos once a message is in
+// its memory buffer, which a crash empties.
 func StoredContenders(bin string) []Contender {
 	return []Contender{
 		{Name: "pawl", Command: pawl(filepath.Join(bin, "pawl"), 1, onceStored)},
-		{Name: "benthos", Version: BenthosVersion, Command: benthos(filepath.Join(bin, "benthos"), 1, onceStored)},
+		{Name: "benthos", Version: BenthosVersion, Command: benthos(filepath.Join(bin, "benthos"), 1, afterDelivery)},
+		{Name: "benthos-memory", Version: BenthosVersion, Command: benthos(filepath.Join(bin, "benthos"), 1, onceStored)},
 	}
 }
 

@@ -65,8 +65,13 @@ func (c Contender) Start(ctx context.Context, listen, sink string) (*Process, er
 	}
 }
 
-// Stop ends the process and its children.
+// Stop ends the process and its children. One that has ended by itself is
+// shown with what it wrote.
 func (p *Process) Stop() {
+	if s, err := readStat(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)); err != nil || s.dead {
+		text, _ := os.ReadFile(p.log.Name())
+		fmt.Fprintf(os.Stderr, "bench: %s has ended by itself: %s\n", p.cmd.Path, text)
+	}
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() { _ = p.cmd.Wait(); close(done) }()
@@ -108,6 +113,7 @@ type stat struct {
 	group int
 	cpu   time.Duration
 	rss   int64
+	dead  bool // ended, and nobody waited for it yet
 }
 
 // tick is the kernel's unit of CPU time in /proc, 100 a second everywhere that
@@ -125,6 +131,7 @@ func readStat(file string) (s stat, err error) {
 		return s, errors.New("short stat")
 	}
 	number := func(i int) int64 { n, _ := strconv.ParseInt(fields[i], 10, 64); return n }
+	s.dead = fields[0] == "Z"
 	s.group = int(number(2))
 	s.cpu = time.Duration(number(11)+number(12)) * tick
 	s.rss = number(21) * int64(os.Getpagesize())

@@ -1,6 +1,7 @@
 // Command relay-stored measures an intake that answers once the message is
-// stored: pawl with ack: stored, durably, and Benthos with its memory buffer,
-// which a crash empties. Run it by make relay-stored.
+// stored: pawl with ack: stored, durably, beside Benthos without durability,
+// which answers after delivery, or at once with its memory buffer. Run it by make
+// relay-stored.
 package main
 
 import (
@@ -40,7 +41,7 @@ func run(ctx context.Context, bin string, rounds, callers int, length time.Durat
 				return err
 			}
 			rows = append(rows, row)
-			fmt.Printf("%d %-8s %8.0f/s answered %8.0f/s delivered  p50 %-8s p99 %-8s %6.1f µs CPU  %5.1f MiB  failed %d  others %.2f\n", round, c.Name,
+			fmt.Printf("%d %-14s %8.0f/s answered %8.0f/s delivered  p50 %-8s p99 %-8s %6.1f µs CPU  %5.1f MiB  failed %d  others %.2f\n", round, c.Name,
 				row.Rate, row.Delivered, row.P50.Round(time.Microsecond), row.P99.Round(time.Microsecond), row.CPU, float64(row.RSS)/(1<<20), row.Failed, row.Others)
 		}
 	}
@@ -49,7 +50,7 @@ func run(ctx context.Context, bin string, rounds, callers int, length time.Durat
 
 func report(rows []harness.Row, contenders []harness.Contender, callers int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "HTTP in, 1 KiB, %d callers, answered once stored: pawl on disk and synchronised, Benthos in memory; delivered by HTTP meanwhile; medians, interleaved rounds.\n\n", callers)
+	fmt.Fprintf(&b, "HTTP in, 1 KiB, %d callers, answered by pawl once it is on disk and synchronised, by Benthos after delivery or once it is in memory; delivered by HTTP meanwhile; medians, interleaved rounds.\n\n", callers)
 	b.WriteString("| contender | answered/s | × Benthos | delivered/s | × Benthos | p50 | p99 | CPU µs/msg | RSS MiB |\n|---|---|---|---|---|---|---|---|---|\n")
 	answered := func(r harness.Row) float64 { return r.Rate }
 	delivered := func(r harness.Row) float64 { return r.Delivered }
