@@ -26,7 +26,7 @@ type Options struct {
 	Started            time.Time
 	Relay              *relay.Relay
 	Fleet              *deliver.Fleet
-	Letters            *deadletter.Store
+	Letters            deadletter.Store
 	Tail               *Tail
 	Levers             *Levers
 	Events             event.Sink

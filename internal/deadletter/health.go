@@ -22,7 +22,7 @@ type health struct {
 }
 
 // wrote takes the result of a write.
-func (s *Store) wrote(err error) {
+func (s *Files) wrote(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.health.failed = err
@@ -32,7 +32,7 @@ func (s *Store) wrote(err error) {
 // told cheaply. After a failed write the disk is tried with a small file, at
 // most once a second, so that the answer turns good again without a letter.
 // ErrLowSpace is a warning: writing still works.
-func (s *Store) Writable() error {
+func (s *Files) Writable() error {
 	s.mu.Lock()
 	failed := s.health.failed
 	try := failed != nil && time.Since(s.health.probed) >= probeEvery
@@ -58,7 +58,7 @@ func (s *Store) Writable() error {
 }
 
 // probe writes and syncs a small file, and removes it.
-func (s *Store) probe() error {
+func (s *Files) probe() error {
 	name := filepath.Join(s.dir, "probe")
 	f, err := s.o.FS.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {

@@ -28,7 +28,7 @@ type view struct {
 // matching letter of one segment. An error of fn ends the list and is returned
 // as it is. Letters that can't be read are passed over and make the error
 // ErrDamaged at the end.
-func (s *Store) List(ctx context.Context, f Filter, fn func(Entry) error) error {
+func (s *Files) List(ctx context.Context, f Filter, fn func(Entry) error) error {
 	if err := f.Check(); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Store) List(ctx context.Context, f Filter, fn func(Entry) error) error 
 	return errors.Join(damaged...)
 }
 
-func (s *Store) views() []view {
+func (s *Files) views() []view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	segments := s.index.ordered()
@@ -58,7 +58,7 @@ func (s *Store) views() []view {
 
 // offsets returns where the matching letters of a segment begin, in the order
 // of the file.
-func (s *Store) offsets(v view, f Filter) []int64 {
+func (s *Files) offsets(v view, f Filter) []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, ok := s.index.matcher(f)
@@ -78,7 +78,7 @@ func (s *Store) offsets(v view, f Filter) []int64 {
 // errEnd ends the scan of a segment.
 var errEnd = errors.New("end of segment")
 
-func (s *Store) listSegment(ctx context.Context, v view, f Filter, fn func(Entry) error) error {
+func (s *Files) listSegment(ctx context.Context, v view, f Filter, fn func(Entry) error) error {
 	offsets := s.offsets(v, f)
 	number := v.segment.number
 	var damaged error
@@ -136,7 +136,7 @@ func (s *Store) listSegment(ctx context.Context, v view, f Filter, fn func(Entry
 }
 
 // entry decodes a line and adds the letter's state.
-func (s *Store) entry(line []byte) (Entry, error) {
+func (s *Files) entry(line []byte) (Entry, error) {
 	l, err := message.DecodeLetter(line)
 	if err != nil {
 		return Entry{}, err
@@ -156,7 +156,7 @@ func (f Filter) exact(e Entry) bool {
 }
 
 // Count returns how many letters the filter lets through, from the index alone.
-func (s *Store) Count(f Filter) (int, error) {
+func (s *Files) Count(_ context.Context, f Filter) (int, error) {
 	if err := f.Check(); err != nil {
 		return 0, err
 	}
@@ -177,19 +177,5 @@ func (s *Store) Count(f Filter) (int, error) {
 	return n, nil
 }
 
-// Get returns the letter with the id, or all letters of the message with it,
-// whatever became of them, in the order they were stored. None is ErrNotFound.
-func (s *Store) Get(ctx context.Context, id string) ([]Entry, error) {
-	var got []Entry
-	err := s.List(ctx, Filter{IDs: []string{id}, State: AllStates}, func(e Entry) error {
-		if len(got) == MaxIDs {
-			return fmt.Errorf("message %q has more than %d letters; list them instead", id, MaxIDs)
-		}
-		got = append(got, e)
-		return nil
-	})
-	if err == nil && len(got) == 0 {
-		return nil, fmt.Errorf("%w: %q", ErrNotFound, id)
-	}
-	return got, err
-}
+// Get returns the letter with the id, or all letters of the message with it.
+func (s *Files) Get(ctx context.Context, id string) ([]Entry, error) { return get(ctx, s, id) }

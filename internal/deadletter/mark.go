@@ -40,7 +40,7 @@ func (m mark) state() State {
 
 // apply enters a mark that is on the disk. Letters that are no longer there are
 // passed over. The caller holds mu or is alone.
-func (s *Store) apply(m mark) {
+func (s *Files) apply(m mark) {
 	for _, letter := range m.Letters {
 		if e, in := s.index.find(keyOf(letter)); e != nil && e.state == StateOpen {
 			s.index.set(e, in, m.state())
@@ -49,7 +49,7 @@ func (s *Store) apply(m mark) {
 }
 
 // mark writes a mark and enters it.
-func (s *Store) mark(ctx context.Context, m mark) error {
+func (s *Files) mark(ctx context.Context, m mark) error {
 	m.At = time.Now().UTC()
 	line, err := json.Marshal(m)
 	if err != nil {
@@ -64,10 +64,34 @@ func (s *Store) mark(ctx context.Context, m mark) error {
 	return nil
 }
 
+// Replay implements Store.
+func (s *Files) Replay(ctx context.Context, o ReplayOptions) (Summary, error) {
+	return replayAll(ctx, s, o)
+}
+
+// claim takes an open letter in hand.
+func (s *Files) claim(_ context.Context, letter string) (claim, error) {
+	k := keyOf(letter)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, _ := s.index.find(k)
+	if _, busy := s.claimed[k]; busy || e == nil || e.state != StateOpen {
+		return taken, nil
+	}
+	s.claimed[k] = struct{}{}
+	return mine, nil
+}
+
+func (s *Files) unclaim(letter string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.claimed, keyOf(letter))
+}
+
 // MarkReplayed marks an open letter as replayed and returns once that is on the
 // disk. how is Delivered or FailedAgain. A letter that is marked already stays
 // as it is; an unknown one is ErrNotFound.
-func (s *Store) MarkReplayed(ctx context.Context, letter string, how Verdict) error {
+func (s *Files) MarkReplayed(ctx context.Context, letter string, how Verdict) error {
 	s.mu.Lock()
 	e, _ := s.index.find(keyOf(letter))
 	open := e != nil && e.state == StateOpen

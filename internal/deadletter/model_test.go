@@ -29,7 +29,7 @@ type story struct {
 	t     *rapid.T
 	disk  *faultfs.Disk
 	rand  *rand.Rand
-	s     *deadletter.Store
+	s     *deadletter.Files
 	known map[string]*knowledge // by letter
 	order []string
 }

@@ -15,7 +15,7 @@ import (
 // removed; in others the open ones are marked. Letters that a replay has in
 // hand are left alone, and so is a segment with lines that can't be read as
 // letters. Marks that no letter needs any more go too.
-func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
+func (s *Files) Purge(ctx context.Context, before time.Time) (int, error) {
 	s.dropVanished()
 	purged := 0
 	for _, seg := range s.letters.Segments() {
@@ -31,7 +31,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 	return purged, s.purgeMarks(ctx)
 }
 
-func (s *Store) purgeSegment(ctx context.Context, seg seglog.Segment, before int64) (int, error) {
+func (s *Files) purgeSegment(ctx context.Context, seg seglog.Segment, before int64) (int, error) {
 	open, whole := s.giveUp(seg, before)
 	if whole {
 		err := s.letters.Remove(seg)
@@ -67,19 +67,19 @@ func (s *Store) purgeSegment(ctx context.Context, seg seglog.Segment, before int
 }
 
 // there reports whether the files still have the segment.
-func (s *Store) there(number int64) bool {
+func (s *Files) there(number int64) bool {
 	return slices.ContainsFunc(s.letters.Segments(), func(o seglog.Segment) bool { return o.Number == number })
 }
 
 // drop forgets the letters of a segment that is gone.
-func (s *Store) drop(number int64) {
+func (s *Files) drop(number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index.remove(number)
 }
 
 // dropVanished forgets the letters of files that somebody else removed.
-func (s *Store) dropVanished() {
+func (s *Files) dropVanished() {
 	for _, v := range s.views() {
 		if !s.there(v.segment.number) {
 			s.o.Log.Warn("dead letters: a file was removed by somebody else", "segment", v.segment.number, "letters", v.entries)
@@ -91,7 +91,7 @@ func (s *Store) dropVanished() {
 // giveUp returns the open letters of a segment that are old enough, and whether
 // the whole segment can go. The letters of one that can then count as purged
 // already, so that no replay begins one while the file is being removed.
-func (s *Store) giveUp(seg seglog.Segment, before int64) (open []key, whole bool) {
+func (s *Files) giveUp(seg seglog.Segment, before int64) (open []key, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	place, ok := s.index.byNumber[seg.Number]
@@ -120,7 +120,7 @@ func (s *Store) giveUp(seg seglog.Segment, before int64) (open []key, whole bool
 }
 
 // takeBack makes letters open again.
-func (s *Store) takeBack(letters []key) {
+func (s *Files) takeBack(letters []key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range letters {
@@ -132,7 +132,7 @@ func (s *Store) takeBack(letters []key) {
 
 // purgeMarks removes the files of marks that speak only of letters that are
 // gone.
-func (s *Store) purgeMarks(ctx context.Context) error {
+func (s *Files) purgeMarks(ctx context.Context) error {
 	segments := s.marks.Segments()
 	needed := map[int64]bool{}
 	err := s.marks.Scan(ctx, seglog.Position{}, func(at seglog.Position, line []byte) error {
@@ -155,7 +155,7 @@ func (s *Store) purgeMarks(ctx context.Context) error {
 }
 
 // anyLeft reports whether one of the letters is still in the files.
-func (s *Store) anyLeft(letters []string) bool {
+func (s *Files) anyLeft(letters []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, letter := range letters {

@@ -108,15 +108,8 @@ type result struct {
 	err     error
 }
 
-// Replay replays the letters that match, oldest first, and marks each once it
-// is settled, so that a replay that was cut short goes on where it stopped.
-// Letters that come while it runs are not its business. A letter is never in
-// two replays at once. When ctx ends it begins no more, waits for those in
-// flight (whose Deliver sees ctx end too), and returns ctx's error beside the
-// summary. Other errors are of reading letters (ErrDamaged), and of marking,
-// which ends the replay: what can't be marked would be delivered again and
-// again.
-func (s *Store) Replay(ctx context.Context, o ReplayOptions) (Summary, error) {
+// replayAll is Store.Replay.
+func replayAll(ctx context.Context, s shelf, o ReplayOptions) (Summary, error) {
 	if math.IsNaN(o.Rate) || o.Rate < 0 {
 		return Summary{}, fmt.Errorf("a replay can't have the rate %v a second", o.Rate)
 	}
@@ -124,7 +117,7 @@ func (s *Store) Replay(ctx context.Context, o ReplayOptions) (Summary, error) {
 		o.Write = s.Write
 	}
 	o.Filter.State = OnlyOpen
-	total, err := s.Count(o.Filter)
+	total, err := s.Count(ctx, o.Filter)
 	sum := Summary{Progress: Progress{Total: total, Left: total}}
 	if err != nil || o.DryRun {
 		return sum, err
@@ -140,7 +133,7 @@ func (s *Store) Replay(ctx context.Context, o ReplayOptions) (Summary, error) {
 			}
 		}
 	}()
-	err = s.replayAll(ctx, &o, results)
+	err = replayEach(ctx, s, &o, results)
 	close(results)
 	<-counted
 	return sum, err
@@ -160,8 +153,8 @@ func (s *Summary) count(r result) {
 	s.Left = max(0, s.Total-s.Delivered-s.FailedAgain)
 }
 
-// replayAll begins each letter and returns when all that were begun ended.
-func (s *Store) replayAll(ctx context.Context, o *ReplayOptions, results chan<- result) error {
+// replayEach begins each letter and returns when all that were begun ended.
+func replayEach(ctx context.Context, s shelf, o *ReplayOptions, results chan<- result) error {
 	begin, stop := context.WithCancelCause(ctx) // ends the beginning of letters alone
 	defer stop(nil)
 	places := make(chan struct{}, MaxReplaysInFlight)
@@ -177,13 +170,13 @@ func (s *Store) replayAll(ctx context.Context, o *ReplayOptions, results chan<- 
 		case <-begin.Done():
 			return begin.Err()
 		}
-		if !s.claim(e.Letter) {
+		if c, err := s.claim(begin, e.Letter); err != nil || c == taken {
 			<-places
-			results <- result{busy: true}
-			return nil
+			results <- result{busy: err == nil, err: err}
+			return err
 		}
 		wg.Go(func() {
-			r, err := s.replay(ctx, o, e.DeadLetter)
+			r, err := replay(ctx, s, o, e.DeadLetter)
 			s.unclaim(e.Letter)
 			if err != nil {
 				stop(err)
@@ -200,28 +193,8 @@ func (s *Store) replayAll(ctx context.Context, o *ReplayOptions, results chan<- 
 	return err
 }
 
-// claim takes an open letter in hand; false when another has it or it is not
-// open any more.
-func (s *Store) claim(letter string) bool {
-	k := keyOf(letter)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, _ := s.index.find(k)
-	if _, busy := s.claimed[k]; busy || e == nil || e.state != StateOpen {
-		return false
-	}
-	s.claimed[k] = struct{}{}
-	return true
-}
-
-func (s *Store) unclaim(letter string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.claimed, keyOf(letter))
-}
-
 // replay replays one letter. Its error is of marking.
-func (s *Store) replay(ctx context.Context, o *ReplayOptions, l *message.DeadLetter) (result, error) {
+func replay(ctx context.Context, s shelf, o *ReplayOptions, l *message.DeadLetter) (result, error) {
 	out := o.Deliver(ctx, l)
 	// What was settled is written down even if ctx ended meanwhile.
 	keep := context.WithoutCancel(ctx)

@@ -24,7 +24,7 @@ func delivered(context.Context, *message.DeadLetter) deadletter.ReplayOutcome {
 	return deadletter.ReplayOutcome{Verdict: deadletter.Delivered}
 }
 
-func fill(t *testing.T, n int) (*deadletter.Store, *faultfs.Disk) {
+func fill(t *testing.T, n int) (*deadletter.Files, *faultfs.Disk) {
 	t.Helper()
 	disk := faultfs.New()
 	s := open(t, "dead", deadletter.Options{FS: disk, MaxSegment: 4 << 10})
@@ -301,7 +301,7 @@ func TestReplaysAtOnce(t *testing.T) {
 	})
 }
 
-func ExampleStore_Replay() {
+func ExampleFiles_Replay() {
 	s, err := deadletter.Open("dead", deadletter.Options{FS: faultfs.New()})
 	if err != nil {
 		fmt.Println(err)

@@ -4,181 +4,99 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/message"
-	"github.com/pawlhq/pawl/internal/seglog"
 )
 
-// Options are a store's. The zero value works.
-type Options struct {
-	// Log takes what was repaired or can't be read; nil drops it.
-	Log *slog.Logger
-	// MaxSegment is the size of a segment; 0 is seglog.DefaultSegment.
-	MaxSegment int64
-	// FS is the file system; nil is the machine's.
-	FS seglog.FS
-	// Free returns the free bytes where the folder is; nil asks the machine.
-	Free func(dir string) (uint64, error)
+// Store is a Sink that people work with afterwards. Files and Records are the
+// two there are. Safe for concurrent use.
+type Store interface {
+	Sink
+	Reader
+	// Append is Write, bounded by ctx alone. A letter whose id is there already
+	// counts once.
+	Append(ctx context.Context, l *message.DeadLetter) error
+	// Replay replays the letters that match, oldest first, and marks each once it
+	// is settled, so that a replay that was cut short goes on where it stopped.
+	// Letters that come while it runs are not its business. A letter is never in
+	// two replays at once. When ctx ends it begins no more, waits for those in
+	// flight (whose Deliver sees ctx end too), and returns ctx's error beside the
+	// summary. Other errors are of reading letters (ErrDamaged), and of marking,
+	// which ends the replay: what can't be marked would be delivered again and
+	// again.
+	Replay(ctx context.Context, o ReplayOptions) (Summary, error)
+	// MarkReplayed marks an open letter as replayed and returns once that is
+	// durable. how is Delivered or FailedAgain. A letter that is marked already
+	// stays as it is; an unknown one is ErrNotFound.
+	MarkReplayed(ctx context.Context, letter string, how Verdict) error
+	// Purge gives up the letters that died before the given time and returns how
+	// many of them were open. Letters that a replay has in hand are left alone.
+	Purge(ctx context.Context, before time.Time) (int, error)
+	// Stats returns the counts.
+	Stats() Stats
+	// Writable returns nil when the next letter can be stored, as far as can be
+	// told cheaply. ErrLowSpace is a warning: writing still works.
+	Writable() error
+	// Close gives back what the store holds, once what is being written is
+	// durable. Calling it again does nothing.
+	Close() error
 }
 
-// Store keeps letters in a folder. Safe for concurrent use.
-type Store struct {
-	dir     string
-	o       Options
-	letters *seglog.Log
-	marks   *seglog.Log
-
-	mu      sync.Mutex // guards the rest; never held while a file is touched
-	index   *index
-	claimed map[key]struct{} // letters that a replay has in hand
-	damaged int
-	health  health
+// Reader shows letters.
+type Reader interface {
+	// List calls fn with each letter that the filter lets through, in the order
+	// they were stored, as of the moment List was called. It holds no lock while
+	// fn runs, so fn may use the store. An error of fn ends the list and is
+	// returned as it is. Letters that can't be read are passed over and make the
+	// error ErrDamaged at the end.
+	List(ctx context.Context, f Filter, fn func(Entry) error) error
+	// Count returns how many letters the filter lets through.
+	Count(ctx context.Context, f Filter) (int, error)
+	// Get returns the letter with the id, or all letters of the message with it,
+	// whatever their state. ErrNotFound.
+	Get(ctx context.Context, id string) ([]Entry, error)
 }
 
 // Errors to ask for with errors.Is.
 var (
 	// ErrNotFound: no letter has that id.
 	ErrNotFound = errors.New("no dead letter has this id")
-	// ErrDamaged: some of what stands in the files can't be read as letters.
-	// What can be was.
+	// ErrDamaged: some of what is stored can't be read as letters. What can be
+	// was.
 	ErrDamaged = errors.New("some dead letters can't be read")
 	// ErrLowSpace: writing works, but little disk is left: a warning.
 	ErrLowSpace = errors.New("little disk space is left for dead letters")
 )
 
-// marksDir is the folder of the marks, inside the store's.
-const marksDir = "marks"
-
-// Open opens or makes the store in the folder dir (mode 0700), repairs what a
-// crash left and reads the letters once. Damage inside the files is logged and
-// counted; it never stops the start.
-func Open(dir string, o Options) (*Store, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.FS == nil {
-		o.FS = seglog.OS{}
-	}
-	if o.Free == nil {
-		o.Free = freeBytes
-	}
-	s := &Store{dir: dir, o: o, index: newIndex(), claimed: map[key]struct{}{}}
-	var err error
-	if s.letters, err = s.open(dir); err != nil {
-		return nil, err
-	}
-	if s.marks, err = s.open(filepath.Join(dir, marksDir)); err != nil {
-		return nil, errors.Join(err, s.letters.Close())
-	}
-	s.load()
-	return s, nil
+// shelf is a Store whose letters can be taken in hand, so that each is in one
+// replay at a time.
+type shelf interface {
+	Store
+	claim(ctx context.Context, letter string) (claim, error)
+	unclaim(letter string)
 }
 
-func (s *Store) open(dir string) (*seglog.Log, error) {
-	l, err := seglog.Open(seglog.Options{Dir: dir, MaxSegment: s.o.MaxSegment, FS: s.o.FS, Report: s.report})
-	if err != nil {
-		return nil, fmt.Errorf("dead letters in %s: %w", dir, err)
-	}
-	return l, nil
-}
+// claim is whether a letter was taken in hand.
+type claim uint8
 
-// report logs what the files' keeper has to say.
-func (s *Store) report(r seglog.Report) {
-	if r.Trouble == seglog.DamagedLine {
-		s.mu.Lock()
-		s.damaged++
-		s.mu.Unlock()
-	}
-	s.o.Log.Warn("dead letters: "+string(r.Trouble), "file", r.File, "offset", r.Offset,
-		"length", r.Length, "kept", r.Kept, "error", r.Err)
-}
+const (
+	mine  claim = iota + 1 // unclaim must be called
+	taken                  // another has it, or it is not open any more
+)
 
-// maxDamageLogged bounds the log lines about damage of one pass over the files;
-// the rest is counted.
-const maxDamageLogged = 20
-
-// load fills the index from the files. Reading errors were reported.
-func (s *Store) load() {
-	bad := 0
-	damage := func(what string, at seglog.Position, err error) {
-		s.damaged++
-		if bad++; bad <= maxDamageLogged {
-			s.o.Log.Warn("dead letters: "+what+" can't be read and is passed over",
-				"segment", at.Segment, "offset", at.Offset, "error", err)
+// get is Get over a list.
+func get(ctx context.Context, r Reader, id string) ([]Entry, error) {
+	var got []Entry
+	err := r.List(ctx, Filter{IDs: []string{id}, State: AllStates}, func(e Entry) error {
+		if len(got) == MaxIDs {
+			return fmt.Errorf("message %q has more than %d letters; list them instead", id, MaxIDs)
 		}
-	}
-	_ = s.letters.Scan(context.Background(), seglog.Position{}, func(at seglog.Position, line []byte) error {
-		f, err := readFacts(line)
-		if err != nil {
-			damage("a letter", at, err)
-			return nil
-		}
-		s.index.add(f, at, len(line))
+		got = append(got, e)
 		return nil
 	})
-	_ = s.marks.Scan(context.Background(), seglog.Position{}, func(at seglog.Position, line []byte) error {
-		m, err := readMark(line)
-		if err != nil {
-			damage("a mark", at, err)
-			return nil
-		}
-		s.apply(m)
-		return nil
-	})
-	if bad > maxDamageLogged {
-		s.o.Log.Warn("dead letters: more damage was counted than logged", "count", bad)
+	if err == nil && len(got) == 0 {
+		return nil, fmt.Errorf("%w: %q", ErrNotFound, id)
 	}
+	return got, err
 }
-
-// Name returns "file": a Store is a Sink.
-func (s *Store) Name() string { return "file" }
-
-// writeTimeout is how long a letter waits for the disk before the write chain
-// goes on: far longer than a slow disk takes, short enough for a dead one.
-const writeTimeout = 30 * time.Second
-
-// Write is Append, given up after 30 s.
-func (s *Store) Write(ctx context.Context, l *message.DeadLetter) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	return s.Append(ctx, l)
-}
-
-// Append stores the letter and returns once it is on the disk. An error means
-// that it is not stored, but for the end of ctx, after which it may be. A letter
-// whose id is there already counts once.
-func (s *Store) Append(ctx context.Context, l *message.DeadLetter) error {
-	line, err := message.EncodeLetter(l)
-	if err != nil {
-		return fmt.Errorf("dead letter %s: %w", l.Letter, err)
-	}
-	if _, err := readFacts(line); err != nil {
-		return fmt.Errorf("dead letter %q: %w", l.Letter, err) // could be written, and never found again
-	}
-	at, err := s.letters.Append(ctx, line)
-	if ctx.Err() == nil || err == nil {
-		s.wrote(err)
-	}
-	if err != nil {
-		return fmt.Errorf("dead letter %s: %w", l.Letter, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.index.add(factsOf(l), at, len(line))
-	return nil
-}
-
-// Stats returns the counts.
-func (s *Store) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return Stats{Open: s.index.open, Oldest: s.index.oldest(), Damaged: s.damaged}
-}
-
-// Close gives everything back once what is being written is on the disk.
-// Calling it again does nothing.
-func (s *Store) Close() error { return errors.Join(s.letters.Close(), s.marks.Close()) }

@@ -47,7 +47,7 @@ func letter(n int, change ...func(*message.DeadLetter)) *message.DeadLetter {
 	return l
 }
 
-func open(t testing.TB, dir string, o deadletter.Options) *deadletter.Store {
+func open(t testing.TB, dir string, o deadletter.Options) *deadletter.Files {
 	t.Helper()
 	s, err := deadletter.Open(dir, o)
 	if err != nil {
@@ -57,7 +57,7 @@ func open(t testing.TB, dir string, o deadletter.Options) *deadletter.Store {
 	return s
 }
 
-func store(t testing.TB, s *deadletter.Store, letters ...*message.DeadLetter) {
+func store(t testing.TB, s deadletter.Store, letters ...*message.DeadLetter) {
 	t.Helper()
 	for _, l := range letters {
 		if err := s.Append(context.Background(), l); err != nil {
@@ -67,7 +67,7 @@ func store(t testing.TB, s *deadletter.Store, letters ...*message.DeadLetter) {
 }
 
 // list returns the message ids that the filter lets through.
-func list(t testing.TB, s *deadletter.Store, f deadletter.Filter) []string {
+func list(t testing.TB, s deadletter.Store, f deadletter.Filter) []string {
 	t.Helper()
 	var ids []string
 	err := s.List(context.Background(), f, func(e deadletter.Entry) error {
@@ -80,12 +80,12 @@ func list(t testing.TB, s *deadletter.Store, f deadletter.Filter) []string {
 	return ids
 }
 
-func want(t testing.TB, s *deadletter.Store, f deadletter.Filter, ids ...string) {
+func want(t testing.TB, s deadletter.Store, f deadletter.Filter, ids ...string) {
 	t.Helper()
 	if d := cmp.Diff(ids, list(t, s, f), cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("%+v (-want +got):\n%s", f, d)
 	}
-	if n, err := s.Count(f); n != len(ids) || err != nil {
+	if n, err := s.Count(t.Context(), f); n != len(ids) || err != nil {
 		t.Errorf("%+v: count %d, %v; want %d", f, n, err, len(ids))
 	}
 }
@@ -175,7 +175,7 @@ func TestFilters(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, f := range []deadletter.Filter{{Reason: "odd"}, {IDs: make([]string, deadletter.MaxIDs+1)}} {
-		_, err := s.Count(f)
+		_, err := s.Count(t.Context(), f)
 		if err == nil || s.List(t.Context(), f, nil) == nil {
 			t.Errorf("a filter with reason %q and %d ids was taken", f.Reason, len(f.IDs))
 		}

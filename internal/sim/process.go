@@ -33,7 +33,7 @@ type process struct {
 	w      *world
 	number int
 	dead   atomic.Bool // the power is gone: nothing it does reaches anybody
-	store  *deadletter.Store
+	store  *deadletter.Files
 	fleet  *deliver.Fleet
 	relay  *relay.Relay
 	source connector.Source

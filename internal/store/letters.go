@@ -13,10 +13,13 @@ type DeadLetters interface {
 	// AddLetter stores a letter. One whose id is there already counts once.
 	AddLetter(ctx context.Context, l Letter) error
 	// Letters returns letters that the filter lets through, in the order they
-	// were stored, after the given place; at most LettersPage.
+	// were stored, after the given place; at most LettersPage,
+	// and at most the filter's Limit.
 	Letters(ctx context.Context, f LetterFilter, after int64) ([]Letter, error)
 	// CountLetters returns how many the filter lets through.
 	CountLetters(ctx context.Context, f LetterFilter) (int, error)
+	// LastLetter returns the place of the letter that was stored last; 0 for none.
+	LastLetter(ctx context.Context) (int64, error)
 	// MarkLetters moves open letters to a state; ids that are not there, or not
 	// open, are passed over.
 	MarkLetters(ctx context.Context, ids []string, to LetterState, at time.Time) error
@@ -60,4 +63,9 @@ type LetterFilter struct {
 	Destination string
 	IDs         []string // of letters or messages
 	State       LetterState
+	// UpTo lets letters through up to this place; 0 lets all.
+	UpTo int64
+	// Limit is how many letters one page holds at most; 0 and more than
+	// LettersPage is that. It changes no count.
+	Limit int
 }

@@ -82,6 +82,9 @@ func letterWhere(f store.LetterFilter) (where string, args []any, err error) {
 	if f.Destination != "" {
 		add("destination = ?", f.Destination)
 	}
+	if f.UpTo > 0 {
+		add("place <= ?", f.UpTo)
+	}
 	if !f.Since.IsZero() {
 		add("at >= ?", f.Since.UnixMilli())
 	}
@@ -137,9 +140,13 @@ func (s *Store) Letters(ctx context.Context, f store.LetterFilter, after int64) 
 	text := "SELECT place, id, message_id, reason, destination, route, at, state, body FROM letter" + where + " ORDER BY place LIMIT +?"
 	var all []store.Letter
 	bytes := 0
+	limit := store.LettersPage
+	if f.Limit > 0 {
+		limit = min(f.Limit, limit)
+	}
 	err = s.steps(ctx, f, after, func(c *conn, from, to int64) (bool, error) {
 		args := append([]any{from, to}, values...)
-		args = append(args, store.LettersPage-len(all))
+		args = append(args, limit-len(all))
 		err := c.each(text, func(r *row) error {
 			l := store.Letter{
 				Place: r.int(0), ID: r.text(1), MessageID: r.text(2), Reason: message.Reason(r.text(3)),
@@ -154,9 +161,18 @@ func (s *Store) Letters(ctx context.Context, f store.LetterFilter, after int64) 
 		if errors.Is(err, errPageFull) {
 			return true, nil
 		}
-		return len(all) >= store.LettersPage, err
+		return len(all) >= limit, err
 	})
 	return all, err
+}
+
+// LastLetter returns the place of the letter that was stored last.
+func (s *Store) LastLetter(ctx context.Context) (last int64, err error) {
+	err = s.readers.use(ctx, func(c *conn) error {
+		_, err := c.one(sqlLastLetter, func(r *row) error { last = r.int(0); return nil })
+		return err
+	})
+	return last, err
 }
 
 // CountLetters returns how many letters the filter lets through.
