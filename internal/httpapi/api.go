@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/semaphore"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -37,10 +38,11 @@ type api struct {
 	log      *slog.Logger
 	stopping context.Context
 	document []byte
+	large    *semaphore.Semaphore // bytes of large requests
 }
 
 func newAPI(o Options) *api {
-	a := &api{server: o.Server, store: o.Store, log: o.Log, stopping: o.Stopping}
+	a := &api{server: o.Server, store: o.Store, log: o.Log, stopping: o.Stopping, large: semaphore.New(maxLarge)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -107,7 +109,8 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // handler checks who calls, serves the call and answers for what failed.
 func (a *api) handler(c *call) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		q := &request{Request: r, w: w}
+		q := &request{Request: r, w: w, large: a.large}
+		defer q.done()
 		err := a.admit(q, c)
 		if err == nil {
 			err = c.serve(a, q)

@@ -77,7 +77,7 @@ func explain(err error) (problem.Document, time.Duration) {
 	case errors.Is(err, store.ErrUnknown):
 		return unavailable("whether it was written is not known. A repeat with the same Idempotency-Key, claim_id or lease " +
 			"is safe: it finds what was written. One without may do it twice"), soon
-	case errors.Is(err, errRemoved):
+	case errors.Is(err, errRemoved), errors.Is(err, errLarge):
 		return unavailable(err.Error()), soon
 	case errors.Is(err, store.ErrClosed):
 		return unavailable("nothing was written: the server is stopping"), soon

@@ -18,11 +18,24 @@ import (
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/semaphore"
 )
 
 // MaxRequest bounds a request's body in bytes: sixteen jobs of the largest
 // payload, or a thousand of 16 KiB.
 const MaxRequest = 16 << 20
+
+// What requests may hold in memory together.
+const (
+	// small is what a request may have without asking: most are below, and the
+	// listener bounds how many there are.
+	small = 64 << 10
+	// maxLarge is for all larger ones: eight of the largest.
+	maxLarge = 8 * MaxRequest
+	// largeWait is how long a large one waits for others to be done: much less
+	// than the time that its body has to arrive.
+	largeWait = 2 * time.Second
+)
 
 // MaxWait is how long a call may wait for what it asks for. Proxies and load
 // balancers cut what is silent for longer, and a client asks again anyway.
@@ -31,8 +44,34 @@ const MaxWait = jobserver.MaxClaimWait
 // request is a request whose key may make its call.
 type request struct {
 	*http.Request
-	w   http.ResponseWriter
-	who jobserver.Principal
+	w     http.ResponseWriter
+	who   jobserver.Principal
+	large *semaphore.Semaphore
+	held  int64 // of large
+}
+
+// hold takes what a large request may fill, until it is done.
+func (q *request) hold(bytes int64) error {
+	if q.held > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(q.Context(), largeWait)
+	defer cancel()
+	if err := q.large.Acquire(ctx, bytes); err != nil {
+		return errLarge
+	}
+	q.held = bytes
+	return nil
+}
+
+// errLarge: there is no room for one more large request.
+var errLarge = errors.New("nothing was read: too many large requests are under way")
+
+// done gives back what the request held.
+func (q *request) done() {
+	if q.held > 0 {
+		q.large.Release(q.held)
+	}
 }
 
 // answer sends a JSON answer.
@@ -58,17 +97,16 @@ func (q *request) body() ([]byte, error) {
 	}
 	// A length that is only claimed takes no memory: what is read, and as much
 	// again, does.
-	const first = 64 << 10
 	size := int64(512)
 	if q.ContentLength >= 0 {
-		size = min(q.ContentLength+1, first) // one more, so that the end is seen without growing
+		size = min(q.ContentLength+1, small) // one more, so that the end is seen without growing
 	}
 	buf := make([]byte, 0, size)
 	from := http.MaxBytesReader(q.w, q.Body, MaxRequest)
 	for {
 		n, err := from.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return buf, nil
 		}
 		if err != nil {
@@ -77,9 +115,19 @@ func (q *request) body() ([]byte, error) {
 			}
 			return nil, &refusal{problem.Document{Type: problem.BadRequest, Detail: "the request broke off before its end"}}
 		}
-		if len(buf) == cap(buf) {
-			buf = slices.Grow(buf, len(buf))
+		if len(buf) < cap(buf) {
+			continue
 		}
+		if len(buf) >= small {
+			most := q.ContentLength
+			if most < 0 {
+				most = MaxRequest
+			}
+			if err := q.hold(most); err != nil {
+				return nil, err
+			}
+		}
+		buf = slices.Grow(buf, len(buf))
 	}
 }
 

@@ -85,6 +85,7 @@ func TestAClaimTellsEverythingThatIsWrong(t *testing.T) {
 // TestAWaitOutlastsTheListenersDeadlines has a listener whose deadlines are
 // shorter than the waits.
 func TestAWaitOutlastsTheListenersDeadlines(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	web := httptest.NewUnstartedServer(r.api)
 	web.Config.ReadTimeout, web.Config.WriteTimeout = time.Second, time.Second
@@ -286,6 +287,7 @@ func TestReportsThatAreNoneFailWhole(t *testing.T) {
 // TestManyAtOnce is the whole life of many jobs through many connections: each
 // is done once.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const callers, each = 8, 25
 	var wg sync.WaitGroup
