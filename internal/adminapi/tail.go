@@ -123,6 +123,10 @@ func lineOf(e event.Event) (l Line, settled bool) {
 		l.Event, l.Status = "dead_letter_failed", string(e.Reason)
 	case event.BestEffortDropped:
 		l.Event = "dropped"
+	case event.Deferred:
+		l.Event = "deferred"
+	case event.LeaseLost:
+		l.Event, l.Status = "lease_lost", e.Detail
 	case event.SourceUp:
 		l.Event = "source_up"
 	case event.SourceDown:

@@ -59,7 +59,7 @@ func jobsCreateCommand(sh *shell, api *apiFlags) *cobra.Command {
 		Long: `Create a job and print its id. With --key a repeat of the command creates no
 second one: it prints the id of the first.`,
 		Example: `  pawl jobs create --queue emails --task send-welcome --data '{"user_id":7}'
-  pawl jobs create --queue reports --task monthly --data @report.json --delay 2h --key report/2026-12
+  pawl jobs create --queue reports --task monthly --data @july.json --key report/2026-07
   pawl jobs create --queue emails --task send-welcome --retry max_attempts=3,initial=1s --tag trial`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -386,7 +386,7 @@ func excerpt(v httpapi.Value) string {
 	_ = text.Compact() // what is no JSON is shown as it is
 	const room = 200
 	if r := []rune(string(text)); len(r) > room {
-		return string(r[:room]) + fmt.Sprintf("… (%s; --json shows all of it)", setting.Size(len(text)))
+		return string(r[:room]) + fmt.Sprintf("… (%d bytes; --json shows all of it)", len(text))
 	}
 	return string(text)
 }
