@@ -91,9 +91,10 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	t.Logf("SEED=%d replays the draws (not the order in which they met)", seed)
 	const producers, workers, perProducer = 6, 6, 40
-	s := stored(t, Config{Queues: map[string]Queue{
-		"q0": {Retry: job.Overlay{Initial: new(time.Duration(0))}}, "q1": {Retry: job.Overlay{Initial: new(time.Duration(0)), MaxAttempts: new(job.MaxAttempts)}},
-	}})
+	config := func(lease time.Duration) Config {
+		return Config{Queues: map[string]Queue{"q0": {Lease: lease}, "q1": {Lease: lease, Retry: job.Overlay{MaxAttempts: new(job.MaxAttempts)}}}}
+	}
+	s := stored(t, config(DefaultLease))
 	ctx, over := context.WithCancel(t.Context())
 	defer over()
 	o := &oracle{
@@ -104,6 +105,13 @@ func TestManyAtOnce(t *testing.T) {
 	all.Go(func() {
 		if err := s.Run(ctx); err != nil {
 			t.Error(err)
+		}
+	})
+	all.Go(func() { // settings change under all of it
+		for tick := time.NewTicker(time.Millisecond); ctx.Err() == nil; <-tick.C {
+			if err := s.Configure(config(DefaultLease + time.Minute)); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	for i := range producers {
