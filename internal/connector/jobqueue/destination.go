@@ -78,7 +78,7 @@ func (d *destination) Close() error {
 	return nil
 }
 
-// classify makes the failure of a Put. Its text names no path: the cause's may.
+// classify makes the failure of a Put.
 func classify(err error) *failure.Error {
 	f := func(tag failure.Tag, class failure.Class, verdict failure.Verdict, text string) *failure.Error {
 		return &failure.Error{Tags: failure.Tags{kindName, tag}, Class: class, Verdict: verdict, Message: text, Err: err}
@@ -94,15 +94,15 @@ func classify(err error) *failure.Error {
 	case errors.Is(err, connector.ErrKeyConflict):
 		return f("queue:key_conflict", failure.Permanent, failure.Alive, "the queue has a job of this message's id with another content")
 	case errors.Is(err, connector.ErrTooLarge):
-		return f("queue:too_large", failure.Permanent, failure.Alive, connector.ErrTooLarge.Error())
+		return f("queue:too_large", failure.Permanent, failure.Alive, err.Error())
 	case errors.Is(err, connector.ErrNoQueue):
-		return f("queue:no_queue", failure.Permanent, failure.Suspect, connector.ErrNoQueue.Error())
+		return f("queue:no_queue", failure.Permanent, failure.Suspect, err.Error())
 	case errors.Is(err, store.ErrFull):
-		return f("queue:full", failure.Transient, failure.Sick, store.ErrFull.Error())
+		return f("queue:full", failure.Transient, failure.Sick, err.Error())
 	case errors.Is(err, store.ErrUnavailable):
-		return f("queue:unavailable", failure.Transient, failure.Sick, store.ErrUnavailable.Error())
+		return f("queue:unavailable", failure.Transient, failure.Sick, err.Error())
 	case errors.Is(err, store.ErrUnknown):
-		return f("queue:unknown", failure.Transient, failure.Sick, store.ErrUnknown.Error())
+		return f("queue:unknown", failure.Transient, failure.Sick, err.Error())
 	}
-	return f("queue:other", failure.Transient, failure.Sick, "making the job failed")
+	return f("queue:other", failure.Transient, failure.Sick, "making the job failed: "+err.Error())
 }
