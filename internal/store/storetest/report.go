@@ -1,0 +1,560 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+var reportTests = []test{
+	{"complete", func(r *rig) {
+		c := r.begin(newJob("q"))
+		r.h.Clock.Pass(time.Second)
+		rep := report(store.Complete, c)
+		rep.Note = "the result was cleaned"
+		r.same("the answer", store.Answer{Status: store.ReportTaken, JobStatus: job.Succeeded}, r.say(rep))
+		j, now := r.job(c.Job.ID), Start.Add(time.Second)
+		if j.Status != job.Succeeded || string(j.Result) != `{"ok":true}` || !j.FinishedAt.Equal(now) || j.Reason != "" || j.LastError != nil {
+			r.Errorf("%+v", j)
+		}
+		r.same("the attempts", []job.Attempt{{
+			Number: 1, Worker: worker, StartedAt: Start, EndedAt: now, Outcome: job.OutcomeSucceeded, Charged: true, Note: rep.Note,
+		}}, j.Attempts)
+		r.same("the counts", job.Counts{Charged: 1}, j.Counts)
+		r.restart(0)
+		r.same("after a restart", j, r.job(j.ID))
+	}},
+	{"complete without a result", func(r *rig) {
+		c := r.begin(newJob("q"))
+		rep := report(store.Complete, c)
+		rep.Result = nil
+		r.say(rep)
+		if j := r.job(c.Job.ID); j.Result != nil {
+			r.Errorf("result %q", j.Result)
+		}
+	}},
+	{"fail and be retried", func(r *rig) {
+		c := r.begin(newJob("q"))
+		r.h.Clock.Pass(time.Second)
+		now := Start.Add(time.Second)
+		due := now.Add(10 * time.Second)
+		rep := report(store.Fail, c)
+		r.same("the answer", store.Answer{Status: store.ReportTaken, JobStatus: job.Queued, RunAt: due}, r.say(rep))
+		j := r.job(c.Job.ID)
+		if j.Status != job.Queued || !j.RunAt.Equal(due) || !j.FinishedAt.IsZero() || j.Attempt != 1 {
+			r.Errorf("%+v", j)
+		}
+		r.same("the last error", rep.Error, j.LastError)
+		r.same("the attempts", []job.Attempt{{
+			Number: 1, Worker: worker, StartedAt: Start, EndedAt: now, Outcome: job.OutcomeFailed, Charged: true, Error: rep.Error, NextRunAt: due,
+		}}, j.Attempts)
+		r.h.Clock.Pass(10*time.Second - time.Millisecond)
+		if got := r.claim(want("q")); len(got) != 0 {
+			r.Error("retried a millisecond early")
+		}
+		r.h.Clock.Pass(time.Millisecond)
+		again := r.take("q")
+		if again.Job.Attempt != 2 || again.Job.Counts.Charged != 1 || !again.Job.RunAt.Equal(due) {
+			r.Errorf("the second attempt: %+v", again.Job)
+		}
+		r.say(report(store.Complete, again))
+		j = r.job(c.Job.ID)
+		r.same("the last error stays", rep.Error, j.LastError)
+		if len(j.Attempts) != 2 || j.Attempts[1].Number != 2 || !j.RunAt.Equal(due) {
+			r.Errorf("%+v", j)
+		}
+	}},
+	{"the whole schedule", func(r *rig) {
+		id := r.put(newJob("q"))
+		var waits []time.Duration
+		for {
+			c := r.take("q")
+			a := r.say(report(store.Fail, c))
+			if a.JobStatus == job.Failed {
+				break
+			}
+			wait := a.RunAt.Sub(r.Now())
+			waits = append(waits, wait)
+			r.h.Clock.Pass(wait)
+		}
+		s := time.Second
+		r.same("the waits", []time.Duration{10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 640 * s}, waits)
+		j := r.job(id)
+		if j.Status != job.Failed || j.Reason != job.ReasonExhausted || j.Counts.Charged != 8 || len(j.Attempts) != 8 || j.FinishedAt.IsZero() {
+			r.Errorf("%+v", j)
+		}
+		if last := j.Attempts[7]; !last.NextRunAt.IsZero() {
+			r.Errorf("the last attempt promises another: %+v", last)
+		}
+	}},
+	{"a failure for good", func(r *rig) {
+		c := r.begin(newJob("q"))
+		a := r.say(failure(c, job.Failure{Permanent: true, RetryIn: new(time.Second)}))
+		r.same("the answer", store.Answer{Status: store.ReportTaken, JobStatus: job.Failed}, a)
+		if j := r.job(c.Job.ID); j.Reason != job.ReasonNonRetryable || j.LastError == nil {
+			r.Errorf("%+v", j)
+		}
+	}},
+	{"what a failure asks for", func(r *rig) {
+		for name, c := range map[string]struct {
+			in, after *time.Duration
+			want      time.Duration
+			note      bool
+		}{
+			"a wait":                  {new(3 * time.Second), nil, 3 * time.Second, false},
+			"at once":                 {new(time.Duration(0)), nil, 0, false},
+			"a longer pause":          {nil, new(time.Hour), time.Hour, false},
+			"a shorter pause":         {nil, new(time.Second), 10 * time.Second, false},
+			"both, the later":         {new(time.Minute), new(time.Second), time.Minute, false},
+			"more than there is":      {new(1000 * time.Hour), nil, job.MaxDelay, true},
+			"more than there is, too": {nil, new(1000 * time.Hour), job.MaxDelay, true},
+		} {
+			k := r.begin(newJob("q"))
+			rep := failure(k, job.Failure{RetryIn: c.in, RetryAfter: c.after})
+			rep.Note = "cleaned"
+			if got := r.say(rep).RunAt.Sub(r.Now()); got != c.want {
+				r.Errorf("%s: in %v, want %v", name, got, c.want)
+			}
+			if note := r.job(k.Job.ID).Attempts[0].Note; (note != "cleaned") != c.note {
+				r.Errorf("%s: note %q", name, note)
+			}
+			if c.want == 0 {
+				r.say(report(store.Complete, r.take("q")))
+			}
+		}
+	}},
+	{"release", func(r *rig) {
+		c := r.begin(newJob("q"))
+		r.h.Clock.Pass(time.Second)
+		now := Start.Add(time.Second)
+		r.same("the answer", store.Answer{Status: store.ReportTaken, JobStatus: job.Queued, RunAt: now}, r.say(report(store.Release, c)))
+		j := r.job(c.Job.ID)
+		r.same("the attempts", []job.Attempt{{
+			Number: 1, Worker: worker, StartedAt: Start, EndedAt: now, Outcome: job.OutcomeReleased, NextRunAt: now,
+		}}, j.Attempts)
+		r.same("nothing is counted", job.Counts{}, j.Counts)
+		second := r.take("q")
+		rep := report(store.Release, second)
+		rep.After = time.Minute
+		if a := r.say(rep); !a.RunAt.Equal(now.Add(time.Minute)) {
+			r.Errorf("rests until %v", a.RunAt)
+		}
+		if got := r.claim(want("q")); len(got) != 0 {
+			r.Error("claimed while it rests")
+		}
+		r.h.Clock.Pass(time.Minute)
+		if third := r.take("q"); third.Job.Attempt != 3 {
+			r.Errorf("attempt %d, want 3", third.Job.Attempt)
+		}
+	}},
+	{"heartbeats lengthen the lease", func(r *rig) {
+		c := r.begin(newJob("q"))
+		for i := range 10 {
+			r.pass(20 * time.Second)
+			want := store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: Start.Add(time.Duration(i+1)*20*time.Second + leaseFor)}
+			r.same("the answer", want, r.say(report(store.Heartbeat, c)))
+		}
+		r.status(c.Job.ID, job.Running)
+		if got := r.pass(leaseFor - time.Second); got.Lost != 0 {
+			r.Error("lost early")
+		}
+		if got := r.pass(time.Second); got.Lost != 1 {
+			r.Error("not lost at the lease's end")
+		}
+	}},
+	{"start begins the timeout, once", func(r *rig) {
+		n := newJob("q")
+		n.Timeout = 20 * time.Second
+		c := r.begin(n)
+		r.pass(10 * time.Second)
+		r.same("the answer", store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: Start.Add(leaseFor)}, r.say(report(store.Start, c)))
+		if at := r.job(c.Job.ID).Attempts[0].StartedAt; !at.Equal(Start.Add(10 * time.Second)) {
+			r.Errorf("started at %v", at)
+		}
+		r.pass(9 * time.Second)
+		r.say(report(store.Start, c))
+		r.say(report(store.Heartbeat, c))
+		if got := r.pass(10 * time.Second); got.TimedOut != 0 {
+			r.Error("the timeout counts from the claim")
+		}
+		if got := r.pass(time.Second); got.TimedOut != 1 {
+			r.Error("a second start began the timeout again")
+		}
+		if at := r.job(c.Job.ID).Attempts[0].StartedAt; !at.Equal(Start.Add(10 * time.Second)) {
+			r.Errorf("started at %v", at)
+		}
+	}},
+	{"what is not a lease", func(r *rig) {
+		c := r.begin(newJob("q"))
+		before := r.job(c.Job.ID)
+		for _, token := range []string{
+			"", "lse_", "nonsense", c.Job.ID, c.Lease + "A", c.Lease[:len(c.Lease)-1], flip(c.Lease, 5), flip(c.Lease, len(c.Lease)-2),
+			"\x00\xff", string(make([]byte, 10_000)),
+		} {
+			for _, kind := range reportTypes {
+				rep := report(kind, c)
+				rep.Lease = token
+				r.same(fmt.Sprintf("%s under %q", kind, token), store.Answer{Status: store.LeaseLost}, r.say(rep))
+			}
+		}
+		r.same("the job", before, r.job(c.Job.ID))
+	}},
+	{"a type of report that is none", func(r *rig) {
+		c := r.begin(newJob("q"))
+		before := r.job(c.Job.ID)
+		r.say(store.Report{Type: "explode", Lease: c.Lease})
+		r.same("the job", before, r.job(c.Job.ID))
+	}},
+	{"a lease that lapsed is stale", func(r *rig) {
+		old := r.begin(newJob("q"))
+		r.say(report(store.AddLog, old))
+		r.pass(leaseFor)
+		stale := func(when string) {
+			before := r.job(old.Job.ID)
+			for _, kind := range reportTypes {
+				r.same(string(kind)+" "+when, store.Answer{Status: store.LeaseLost}, r.say(report(kind, old)))
+			}
+			late := report(store.AddLog, old)
+			late.Lines[0].Seq = 2
+			r.say(late)
+			r.same("the job, "+when, before, r.job(old.Job.ID))
+			if log, err := r.Logs(r.ctx, old.Job.ID, 1); err != nil || len(log.Lines) != 1 {
+				r.Errorf("%d lines of the lapsed attempt %s, %v", len(log.Lines), when, err)
+			}
+		}
+		stale("while it waits")
+		current := r.take("q")
+		stale("while another has it")
+		if a := r.say(report(store.Heartbeat, current)); a.Status != store.ReportTaken {
+			r.Errorf("the current lease: %+v", a)
+		}
+		r.restart(0)
+		stale("after a restart")
+		r.say(report(store.Complete, current))
+		stale("after the end")
+	}},
+	{"a report that settled gets its answer again", func(r *rig) {
+		for _, kind := range []store.ReportType{store.Complete, store.Fail, store.Release} {
+			c := r.begin(newJob("q"))
+			rep := report(kind, c)
+			answer := r.say(rep)
+			check := func(when string) {
+				before := r.job(c.Job.ID)
+				r.same(string(kind)+", "+when, answer, r.say(rep))
+				other := rep
+				other.Hash = [32]byte{99}
+				r.same("another "+string(kind)+", "+when, store.Answer{Status: store.LeaseLost}, r.say(other))
+				for _, small := range []store.ReportType{store.Start, store.Heartbeat, store.AddLog} {
+					r.same(string(small)+" after "+string(kind)+", "+when, store.Answer{Status: store.LeaseLost}, r.say(report(small, c)))
+				}
+				r.same("the job", before, r.job(c.Job.ID))
+			}
+			check("at once")
+			r.h.Clock.Pass(time.Hour)
+			check("an hour later")
+			r.restart(0)
+			check("after a restart")
+			if answer.JobStatus == job.Queued {
+				again := r.take("q")
+				check("while the next attempt runs")
+				r.say(report(store.Complete, again))
+				check("after the job's end")
+			}
+		}
+	}},
+	{"each report of a batch by itself", func(r *rig) {
+		var leases []store.Claimed
+		for i := range 4 {
+			leases = append(leases, r.begin(numbered("q", i)))
+		}
+		bad := report(store.Complete, leases[0])
+		bad.Lease = "garbage"
+		other := report(store.Fail, leases[1])
+		answers := r.sayAll(
+			bad, report(store.Complete, leases[0]), report(store.Heartbeat, leases[1]), report(store.Complete, leases[1]),
+			report(store.Complete, leases[1]), other, report(store.Start, leases[2]), report(store.Release, leases[3]),
+		)
+		lost, done := store.Answer{Status: store.LeaseLost}, store.Answer{Status: store.ReportTaken, JobStatus: job.Succeeded}
+		holds := store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: Start.Add(leaseFor)}
+		r.same("the answers", []store.Answer{
+			lost, done, holds, done, done, lost, holds, {Status: store.ReportTaken, JobStatus: job.Queued, RunAt: Start},
+		}, answers)
+	}},
+	{"no reports", func(r *rig) {
+		if answers, err := r.Report(r.ctx, nil); err != nil || len(answers) != 0 {
+			r.Errorf("%v, %v", answers, err)
+		}
+	}},
+}
+
+var reportTypes = []store.ReportType{store.Start, store.Heartbeat, store.AddLog, store.Complete, store.Fail, store.Release}
+
+// flip changes one character.
+func flip(text string, at int) string {
+	b := []byte(text)
+	if b[at]++; b[at] == '{' || b[at] == '[' || b[at] == ':' {
+		b[at] = '0'
+	}
+	return string(b)
+}
+
+var lapseTests = []test{
+	{"never received", func(r *rig) {
+		c := r.begin(newJob("q"))
+		if got := r.pass(leaseFor - time.Second); got != (store.Swept{Next: Start.Add(leaseFor)}) {
+			r.Errorf("before the end: %+v", got)
+		}
+		if got := r.pass(time.Second); got != (store.Swept{Unreceived: 1}) {
+			r.Errorf("at the end: %+v", got)
+		}
+		now := Start.Add(leaseFor)
+		j := r.job(c.Job.ID)
+		if j.Status != job.Queued || !j.RunAt.Equal(now) {
+			r.Errorf("%+v", j)
+		}
+		r.same("the counts", job.Counts{Unreceived: 1}, j.Counts)
+		r.same("the attempts", []job.Attempt{{
+			Number: 1, Worker: worker, StartedAt: Start, EndedAt: now, Outcome: job.OutcomeUnreceived, NextRunAt: now,
+		}}, j.Attempts)
+	}},
+	{"never received a hundred times", func(r *rig) {
+		n := newJob("q")
+		n.Policy.MaxAttempts = 1
+		id := r.put(n)
+		w := want("q")
+		w.Queues[0].Lease = time.Second
+		for range job.MaxUnreceived {
+			if len(r.claim(w)) != 1 {
+				r.Fatalf("not there at attempt %d", r.job(id).Attempt+1)
+			}
+			r.pass(time.Second)
+		}
+		r.status(id, job.Queued)
+		r.claim(w)
+		r.pass(time.Second)
+		if j := r.job(id); j.Status != job.Failed || j.Reason != job.ReasonLost || j.Counts.Unreceived != job.MaxUnreceived+1 {
+			r.Errorf("%s, %s, %+v", j.Status, j.Reason, j.Counts)
+		}
+	}},
+	{"lost, though it may be tried once only", func(r *rig) {
+		n := newJob("q")
+		n.Policy.MaxAttempts = 1
+		id := r.put(n)
+		var waits []time.Duration
+		for range job.MaxLost {
+			c := r.take("q")
+			r.say(report(store.Start, c))
+			if got := r.pass(leaseFor); got.Lost != 1 {
+				r.Fatalf("%+v", got)
+			}
+			j := r.job(id)
+			if j.Status != job.Queued || j.Counts.Charged != 0 {
+				r.Fatalf("%+v", j)
+			}
+			waits = append(waits, j.RunAt.Sub(r.Now()))
+			r.h.Clock.Pass(waits[len(waits)-1])
+			r.sweep()
+		}
+		s := time.Second
+		r.same("the waits", []time.Duration{0, 10 * s, 20 * s, 40 * s, 80 * s}, waits)
+		r.say(report(store.Start, r.take("q")))
+		r.pass(leaseFor)
+		j := r.job(id)
+		if j.Status != job.Failed || j.Reason != job.ReasonLost || j.Counts.Lost != job.MaxLost+1 || j.Attempts[5].Outcome != job.OutcomeLost {
+			r.Errorf("%+v", j)
+		}
+	}},
+	{"losses in a row end with a report", func(r *rig) {
+		id := r.put(newJob("q"))
+		lose := func() time.Duration {
+			r.say(report(store.Heartbeat, r.take("q")))
+			r.pass(leaseFor)
+			wait := r.job(id).RunAt.Sub(r.Now())
+			r.h.Clock.Pass(wait)
+			r.sweep()
+			return wait
+		}
+		lose()
+		if wait := lose(); wait != 10*time.Second {
+			r.Errorf("the second loss waits %v", wait)
+		}
+		r.say(report(store.Release, r.take("q")))
+		if wait := lose(); wait != 0 {
+			r.Errorf("the first loss after a report waits %v", wait)
+		}
+		if j := r.job(id); j.Counts.Lost != 3 || j.Counts.LostInRow != 1 {
+			r.Errorf("%+v", j.Counts)
+		}
+	}},
+	{"timed out, whatever is heard", func(r *rig) {
+		n := newJob("q")
+		n.Timeout, n.Policy.MaxAttempts = 45*time.Second, 2
+		id := r.put(n)
+		for i := range 2 {
+			c := r.take("q")
+			claimed := r.Now()
+			r.pass(25 * time.Second)
+			if a := r.say(report(store.Heartbeat, c)); a.Status != store.ReportTaken {
+				r.Fatalf("%+v", a)
+			}
+			if got := r.pass(20 * time.Second); got.TimedOut != 1 || got.Lost != 0 {
+				r.Fatalf("%+v", got)
+			}
+			j := r.job(id)
+			a := j.Attempts[i]
+			if a.Outcome != job.OutcomeTimedOut || !a.Charged || !a.EndedAt.Equal(claimed.Add(45*time.Second)) || j.Counts.Charged != i+1 {
+				r.Fatalf("%+v", j)
+			}
+			if i == 0 {
+				if wait := j.RunAt.Sub(r.Now()); wait != 10*time.Second {
+					r.Errorf("waits %v", wait)
+				}
+				r.pass(10 * time.Second)
+			} else if j.Status != job.Failed || j.Reason != job.ReasonExhausted {
+				r.Errorf("%s, %s", j.Status, j.Reason)
+			}
+		}
+	}},
+	{"the earlier end decides", func(r *rig) {
+		short, long := newJob("q"), newJob("q")
+		short.Timeout, long.Timeout = leaseFor-time.Second, leaseFor+time.Second
+		a, b := r.put(short), r.put(long)
+		for _, c := range r.claim(want("q")) {
+			r.say(report(store.Heartbeat, c))
+		}
+		r.pass(leaseFor + 2*time.Second)
+		if got := r.job(a).Attempts[0].Outcome; got != job.OutcomeTimedOut {
+			r.Errorf("the timeout first: %s", got)
+		}
+		if got := r.job(b).Attempts[0].Outcome; got != job.OutcomeLost {
+			r.Errorf("the lease first: %s", got)
+		}
+	}},
+	{"a log line is a sign of life, not of a longer lease", func(r *rig) {
+		c := r.begin(newJob("q"))
+		r.pass(20 * time.Second)
+		r.same("the answer", store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: Start.Add(leaseFor)}, r.say(report(store.AddLog, c)))
+		if got := r.pass(10 * time.Second); got.Lost != 1 {
+			r.Errorf("%+v", got)
+		}
+	}},
+	{"sweeping again ends nothing again", func(r *rig) {
+		c := r.begin(newJob("q"))
+		r.pass(leaseFor)
+		before := r.job(c.Job.ID)
+		if got := r.sweep(); got != (store.Swept{}) {
+			r.Errorf("%+v", got)
+		}
+		r.same("the job", before, r.job(c.Job.ID))
+	}},
+	{"many at once", func(r *rig) {
+		for range 5 { // fewer than the brake looks at
+			r.put(newJob("few"))
+		}
+		r.claim(want("few"))
+		if got := r.pass(leaseFor); got.Unreceived != 5 {
+			r.Errorf("%+v", got)
+		}
+	}},
+	{"a gap without sweeps lengthens leases and timeouts, once", func(r *rig) {
+		silent := r.begin(newJob("silent"))
+		n := newJob("slow")
+		n.Timeout = 31 * time.Second
+		slow := r.begin(n)
+		r.pass(5 * time.Second)
+		r.say(report(store.Heartbeat, silent))
+		r.say(report(store.Heartbeat, slow))
+		r.h.Clock.Pass(10 * time.Minute)
+		if got := r.sweep(); got.Graced != 2 || got.Lost+got.TimedOut != 0 {
+			r.Fatalf("after the gap: %+v", got)
+		}
+		if got := r.pass(leaseFor - time.Second); got.Lost+got.TimedOut+got.Graced != 0 {
+			r.Fatalf("within the grace: %+v", got)
+		}
+		if a := r.say(report(store.Complete, slow)); a.JobStatus != job.Succeeded {
+			r.Errorf("the slow one: %+v", a)
+		}
+		if got := r.pass(time.Second); got.Lost != 1 {
+			r.Errorf("after the grace: %+v", got)
+		}
+	}},
+	{"a pause shorter than a third of the lease is no gap", func(r *rig) {
+		r.begin(newJob("q"))
+		r.pass(leaseFor - 10*time.Second)
+		r.h.Clock.Pass(10 * time.Second)
+		if got := r.sweep(); got.Graced != 0 || got.Unreceived != 1 {
+			r.Errorf("%+v", got)
+		}
+	}},
+	{"all workers silent at once is the path, once", func(r *rig) {
+		for range 12 {
+			r.put(newJob("q"))
+		}
+		claimed := r.claim(want("q"))
+		r.pass(time.Second)
+		for _, c := range claimed {
+			r.say(report(store.Heartbeat, c))
+		}
+		if got := r.pass(leaseFor); got.Graced != 12 || got.Lost != 0 {
+			r.Fatalf("at the leases' end: %+v", got)
+		}
+		if got := r.pass(leaseFor - time.Second); got.Lost != 0 {
+			r.Fatalf("within the grace: %+v", got)
+		}
+		if a := r.say(report(store.Complete, claimed[0])); a.Status != store.ReportTaken {
+			r.Errorf("a result that was kept meanwhile: %+v", a)
+		}
+		if got := r.pass(time.Second); got.Lost != 11 {
+			r.Errorf("after the grace: %+v", got)
+		}
+	}},
+	{"one worker of many that dies is lost in time", func(r *rig) {
+		for range 40 {
+			r.put(newJob("q"))
+		}
+		claimed := r.claim(want("q"))
+		for range 3 {
+			r.pass(10 * time.Second)
+			for _, c := range claimed[12:] {
+				r.say(report(store.Heartbeat, c))
+			}
+		}
+		for id, want := range map[string]job.Status{claimed[0].Job.ID: job.Queued, claimed[39].Job.ID: job.Running} {
+			r.status(id, want)
+		}
+	}},
+	{"the clock never goes back and never jumps", func(r *rig) {
+		c := r.begin(newJob("q"))
+		n := newJob("later")
+		n.Delay = 30 * time.Minute
+		r.put(n)
+		r.h.Clock.Jump(time.Hour)
+		if got := r.sweep(); got.Unreceived != 0 || got.Graced != 0 {
+			r.Errorf("a jump ahead: %+v", got)
+		}
+		if got := r.claim(want("later")); len(got) != 0 {
+			r.Error("a jump ahead started a job early")
+		}
+		r.h.Clock.Jump(-3 * time.Hour)
+		last := r.Now()
+		for range 25 {
+			r.pass(time.Second)
+			if now := r.Now(); !now.After(last) || now.Sub(last) < 900*time.Millisecond || now.Sub(last) > 1100*time.Millisecond {
+				r.Fatalf("%v passed in a second", now.Sub(last))
+			}
+			last = r.Now()
+		}
+		if a := r.say(report(store.Heartbeat, c)); a.Status != store.ReportTaken {
+			r.Errorf("the lease, after jumps both ways: %+v", a)
+		}
+		r.restart(time.Second)
+		if now := r.Now(); now.Before(last) {
+			r.Errorf("%v before the restart, %v after it", last, now)
+		}
+		if a := r.say(report(store.Complete, c)); a.Status != store.ReportTaken {
+			r.Errorf("the lease, after a restart: %+v", a)
+		}
+	}},
+}

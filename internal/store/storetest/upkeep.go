@@ -1,0 +1,380 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// retain removes until nothing is left to remove.
+func (r *rig) retain(finished, dead time.Duration) {
+	r.Helper()
+	for range 1000 {
+		more, err := r.Retain(r.ctx, store.Retention{Finished: finished, DeadLetters: dead})
+		r.must(err)
+		if !more {
+			return
+		}
+	}
+	r.Fatal("retention has no end")
+}
+
+var upkeepTests = []test{
+	{"retention", func(r *rig) {
+		done := r.begin(keyed("q", "done", 1))
+		r.log(done, line(1, 10))
+		r.say(report(store.Complete, done))
+		dead := r.begin(keyed("q", "dead", 1))
+		r.say(failure(dead, job.Failure{Permanent: true}))
+		retried := r.begin(newJob("q"))
+		r.say(failure(retried, job.Failure{RetryAfter: new(1000 * time.Hour)}))
+		running := r.begin(newJob("q"))
+		waits := r.put(newJob("waits"))
+		r.h.Clock.Pass(time.Hour - time.Millisecond)
+		r.retain(time.Hour, 2*time.Hour)
+		if n := len(r.all(store.Filter{})); n != 5 {
+			r.Fatalf("%d jobs a millisecond early, want 5", n)
+		}
+		r.h.Clock.Pass(time.Millisecond)
+		r.retain(time.Hour, 2*time.Hour)
+		gone := func(id, key string) {
+			if _, err := r.Job(r.ctx, id); !errors.Is(err, store.ErrNotFound) {
+				r.Errorf("%s: %v", key, err)
+			}
+			if _, err := r.Logs(r.ctx, id, 1); !errors.Is(err, store.ErrNotFound) {
+				r.Errorf("the logs of %s: %v", key, err)
+			}
+			r.must(r.AwaitEnd(r.ctx, id))
+			if made := r.create(keyed("again", key, 9))[0]; made.Found || made.ID == id {
+				r.Errorf("the key of %s is still taken: %+v", key, made)
+			}
+		}
+		gone(done.Job.ID, "done")
+		r.status(dead.Job.ID, job.Failed)
+		r.h.Clock.Pass(time.Hour)
+		r.retain(time.Hour, 2*time.Hour)
+		gone(dead.Job.ID, "dead")
+		r.h.Clock.Pass(500 * time.Hour)
+		r.retain(time.Hour, 2*time.Hour)
+		r.status(retried.Job.ID, job.Queued)
+		r.status(running.Job.ID, job.Running)
+		r.status(waits, job.Queued)
+	}},
+	{"retention in steps", func(r *rig) {
+		for i := range 3 {
+			jobs := make([]store.NewJob, 500)
+			for k := range jobs {
+				jobs[k] = numbered("q", 1000*i+k)
+			}
+			r.create(jobs...)
+			w := want("q")
+			w.Max = 1000
+			var reports []store.Report
+			for _, c := range r.claim(w) {
+				reports = append(reports, report(store.Complete, c))
+			}
+			r.sayAll(reports...)
+		}
+		kept := r.put(newJob("kept"))
+		r.h.Clock.Pass(2 * time.Hour)
+		calls := 0
+		for more := store.More(true); more; calls++ {
+			var err error
+			more, err = r.Retain(r.ctx, store.Retention{Finished: time.Hour, DeadLetters: time.Hour})
+			r.must(err)
+			r.must(CheckCounts(r.ctx, r.Store))
+		}
+		if calls < 2 {
+			r.Errorf("1,500 jobs were removed in %d call", calls)
+		}
+		if left := r.all(store.Filter{}); len(left) != 1 || left[0].ID != kept {
+			r.Errorf("%d jobs are left, want 1", len(left))
+		}
+	}},
+	{"an id is never given twice", func(r *rig) {
+		seen := map[string]bool{}
+		for range 4 {
+			c := r.begin(newJob("q"))
+			if seen[c.Job.ID] || seen[c.Lease] {
+				r.Fatalf("%s or its token was there before", c.Job.ID)
+			}
+			seen[c.Job.ID], seen[c.Lease] = true, true
+			r.say(report(store.Complete, c))
+			r.h.Clock.Pass(time.Second)
+			r.retain(time.Millisecond, time.Millisecond)
+			if n := len(r.all(store.Filter{})); n != 0 {
+				r.Fatalf("%d jobs are left", n)
+			}
+			r.restart(0)
+			if a := r.say(report(store.Complete, c)); a.Status != store.LeaseLost {
+				r.Errorf("the token of a job that is gone: %+v", a)
+			}
+		}
+	}},
+	{"counts of each lane", func(r *rig) {
+		n := newJob("q")
+		n.Endpoint, n.Priority = "e", 3
+		r.put(n)
+		r.put(n)
+		r.say(report(store.Complete, r.begin(newJob("done"))))
+		r.say(failure(r.begin(newJob("dead")), job.Failure{Permanent: true}))
+		r.begin(newJob("runs"))
+		later := newJob("q")
+		later.Delay = time.Hour
+		r.put(later)
+		counts := map[lane.Key]store.LaneCount{}
+		all, err := r.Counts(r.ctx)
+		r.must(err)
+		for _, c := range all {
+			counts[c.Lane] = c
+		}
+		at := func(queue string) lane.Key { return lane.Key{Queue: queue, Task: "t", Version: "1"} }
+		high := lane.Key{Queue: "q", Task: "t", Version: "1", Endpoint: "e", Priority: 3}
+		r.same("the counts", map[lane.Key]store.LaneCount{
+			high: {Lane: high, Ready: 2}, at("q"): {Lane: at("q"), Ready: 1}, at("done"): {Lane: at("done"), Succeeded: 1},
+			at("dead"): {Lane: at("dead"), Failed: 1}, at("runs"): {Lane: at("runs"), Running: 1},
+		}, counts)
+		if v := r.Vitals(); v.Running != 1 || v.Lanes != 5 || v.Parked != 0 || v.Bytes <= 0 || v.Commits <= 0 || v.Operations < v.Commits {
+			r.Errorf("%+v", v)
+		}
+	}},
+	{"a backup is a store", func(r *rig) {
+		for i := range 30 {
+			r.put(numbered("q", i))
+		}
+		r.put(keyed("keyed", "k", 1))
+		r.say(report(store.Complete, r.takeOne("q")))
+		r.say(report(store.Fail, r.takeOne("q")))
+		held := r.takeOne("q")
+		r.log(held, line(1, 10))
+		r.must(r.AddKey(r.ctx, key("key_a", "first", 1)))
+		r.must(r.AddLetter(r.ctx, letter("l1", "m1", "d", 0)))
+		r.must(r.Pause(r.ctx, lane.Gate{Kind: lane.QueueGate, Name: "paused"}, "ops"))
+		file := filepath.Join(r.TempDir(), "backup")
+		r.must(r.Backup(r.ctx, file))
+		if err := r.Backup(r.ctx, file); err == nil {
+			r.Error("a backup was written over another")
+		}
+		before := r.all(store.Filter{})
+		r.put(newJob("later"))
+
+		copied := &rig{T: r.T, Store: r.h.OpenBackup(r.T, file), h: r.h, ctx: r.ctx}
+		defer copied.Close()
+		r.must(CheckCounts(r.ctx, copied))
+		r.same("the jobs", before, copied.all(store.Filter{}))
+		for _, j := range before {
+			r.same("a job", r.job(j.ID), copied.job(j.ID))
+		}
+		r.same("the logs", r.logs(held.Job.ID, 1), copied.logs(held.Job.ID, 1))
+		for what, look := range map[string]func(store.Store) (any, error){
+			"keys":    func(s store.Store) (any, error) { return s.Keys(r.ctx) },
+			"letters": func(s store.Store) (any, error) { return s.Letters(r.ctx, store.LetterFilter{}, 0) },
+			"pauses":  func(s store.Store) (any, error) { return s.Paused(r.ctx) },
+		} {
+			a, err := look(r.Store)
+			r.must(err)
+			b, err := look(copied.Store)
+			r.must(err)
+			r.same(what, a, b)
+		}
+		if made := copied.create(keyed("keyed", "k", 1))[0]; !made.Found {
+			r.Error("the copy has forgotten a key")
+		}
+		if a := copied.say(report(store.Complete, held)); a.Status != store.ReportTaken {
+			r.Errorf("a lease on the copy: %+v", a)
+		}
+		r.status(held.Job.ID, job.Running)
+	}},
+	{"a backup while jobs come", func(r *rig) {
+		ctx, stop := context.WithCancel(r.ctx)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					if _, err := r.Create(r.ctx, []store.NewJob{numbered("q", i), numbered("q", i)}); err != nil {
+						r.Error(err)
+						return
+					}
+				}
+			})
+		}
+		r.until("jobs", func() bool { return r.Vitals().Operations > 20 })
+		file := filepath.Join(r.TempDir(), "backup")
+		err := r.Backup(r.ctx, file)
+		stop()
+		wg.Wait()
+		r.must(err)
+		copied := &rig{T: r.T, Store: r.h.OpenBackup(r.T, file), h: r.h, ctx: r.ctx}
+		defer copied.Close()
+		r.must(CheckCounts(r.ctx, copied))
+		if n := len(copied.all(store.Filter{})); n == 0 || n%2 != 0 {
+			r.Errorf("%d jobs, of batches of two", n)
+		}
+	}},
+	{"a backup that is given up", func(r *rig) {
+		r.put(newJob("q"))
+		ctx, cancel := context.WithCancel(r.ctx)
+		cancel()
+		file := filepath.Join(r.TempDir(), "backup")
+		if err := r.Backup(ctx, file); !errors.Is(err, context.Canceled) {
+			r.Errorf("err = %v", err)
+		}
+		r.must(r.Backup(r.ctx, file))
+	}},
+	{"after the end", func(r *rig) {
+		c := r.begin(newJob("q"))
+		r.must(r.Close())
+		r.must(r.Close())
+		for name, do := range operations(c) {
+			if err := do(r.ctx, r.Store); !errors.Is(err, store.ErrClosed) {
+				r.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := r.Ready(r.ctx); !errors.Is(err, store.ErrClosed) {
+			r.Errorf("ready: %v", err)
+		}
+	}},
+	{"ready", func(r *rig) { r.must(r.Ready(r.ctx)) }},
+}
+
+// operations are one of each that writes, c being a lease.
+func operations(c store.Claimed) map[string]func(context.Context, store.Store) error {
+	say := func(rep store.Report) func(context.Context, store.Store) error {
+		return func(ctx context.Context, s store.Store) error {
+			answers, err := s.Report(ctx, []store.Report{rep})
+			if err == nil && answers[0].Status != store.ReportTaken {
+				return fmt.Errorf("%s: %+v", rep.Type, answers[0])
+			}
+			return err
+		}
+	}
+	return map[string]func(context.Context, store.Store) error{
+		"create": func(ctx context.Context, s store.Store) error {
+			_, err := s.Create(ctx, []store.NewJob{keyed("made", "made", 1), numbered("made", 2)})
+			return err
+		},
+		"claim": func(ctx context.Context, s store.Store) error {
+			w := want("claimed")
+			w.ClaimID = "claim-1"
+			_, err := s.Claim(ctx, w)
+			return err
+		},
+		"start": say(report(store.Start, c)), "log": say(report(store.AddLog, c)), "complete": say(report(store.Complete, c)),
+		"fail": say(report(store.Fail, c)), "release": say(report(store.Release, c)),
+		"pause": func(ctx context.Context, s store.Store) error {
+			return s.Pause(ctx, lane.Gate{Kind: lane.QueueGate, Name: "paused"}, "ops")
+		},
+		"add key":    func(ctx context.Context, s store.Store) error { return s.AddKey(ctx, key("key_x", "x", 7)) },
+		"add letter": func(ctx context.Context, s store.Store) error { return s.AddLetter(ctx, letter("lx", "m", "d", 0)) },
+	}
+}
+
+var restartTests = []test{
+	{"a restart after five minutes loses no result", func(r *rig) {
+		kept, silent, never := r.begin(newJob("a")), r.begin(newJob("b")), r.begin(newJob("c"))
+		r.say(report(store.Start, kept))
+		r.say(report(store.Start, silent))
+		r.restart(5*time.Minute + 30*time.Second)
+		if got := r.sweep(); got.Lost+got.TimedOut+got.Unreceived != 0 {
+			r.Fatalf("the first sweep: %+v", got)
+		}
+		if got := r.pass(leaseFor - time.Second); got.Lost+got.TimedOut+got.Unreceived != 0 {
+			r.Fatalf("within a lease: %+v", got)
+		}
+		if a := r.say(report(store.Complete, kept)); a.JobStatus != job.Succeeded {
+			r.Errorf("the kept result: %+v", a)
+		}
+		if got := r.pass(time.Second); got.Unreceived != 1 || got.Lost+got.TimedOut != 1 {
+			r.Errorf("a lease later: %+v", got)
+		}
+		r.status(silent.Job.ID, job.Queued)
+		r.status(never.Job.ID, job.Queued)
+	}},
+	{"leases that heartbeats kept go on", func(r *rig) {
+		n := newJob("q")
+		n.Timeout = time.Hour
+		c := r.begin(n)
+		for range 6 {
+			r.pass(10 * time.Second)
+			r.say(report(store.Heartbeat, c))
+		}
+		r.restart(2 * time.Second)
+		r.pass(20 * time.Second)
+		if a := r.say(report(store.Heartbeat, c)); a.Status != store.ReportTaken {
+			r.Errorf("%+v", a)
+		}
+		r.pass(leaseFor)
+		if j := r.job(c.Job.ID); j.Attempts[0].Outcome != job.OutcomeLost {
+			r.Errorf("a worker that was heard of before the restart: %s", j.Attempts[0].Outcome)
+		}
+	}},
+	{"the relay's own leases end with its process", func(r *rig) {
+		id, other := r.put(newJob("relay")), r.put(newJob("other"))
+		w := want("relay")
+		w.Worker = "relay:source"
+		old := r.claim(w)[0]
+		r.take("other")
+		r.restart(time.Second)
+		j := r.job(id)
+		if j.Status != job.Queued || j.Attempts[0].Outcome != job.OutcomeReleased || (j.Counts != job.Counts{}) {
+			r.Errorf("%+v", j)
+		}
+		if a := r.say(report(store.Complete, old)); a.Status != store.LeaseLost {
+			r.Errorf("its lease: %+v", a)
+		}
+		r.status(other, job.Running)
+		r.same("claimed again", []string{id}, ids(r.claim(w)))
+	}},
+	{"everything is where it was", func(r *rig) {
+		for i := range 40 {
+			n := numbered([]string{"a", "b"}[i%2], i)
+			n.Priority, n.Endpoint = i%3, []string{"", "e", "f"}[i%3]
+			if i%5 == 0 {
+				n.Delay = time.Hour
+			}
+			r.put(n)
+			if i%4 == 3 {
+				r.say(report([]store.ReportType{store.Complete, store.Fail, store.Release, store.Start}[i/4%4], r.takeOne(n.Queue)))
+			}
+		}
+		look := func() (jobs []*job.Job) {
+			for _, j := range r.all(store.Filter{}) {
+				jobs = append(jobs, r.job(j.ID))
+			}
+			return jobs
+		}
+		before := look()
+		for range 3 {
+			r.restart(0)
+			r.same("the jobs", before, look())
+			r.must(CheckCounts(r.ctx, r.Store))
+		}
+		// And in the same order.
+		a := ids(r.claim(want("a")))
+		for i := range a[:len(a)-1] {
+			x, y := r.job(a[i]), r.job(a[i+1])
+			if x.Priority < y.Priority || x.Priority == y.Priority && x.RunAt.After(y.RunAt) {
+				r.Errorf("%s with %d, %v came before %s with %d, %v", x.ID, x.Priority, x.RunAt, y.ID, y.Priority, y.RunAt)
+			}
+		}
+	}},
+	{"the clock goes on", func(r *rig) {
+		r.h.Clock.Pass(time.Hour)
+		r.put(newJob("q"))
+		before := r.Now()
+		r.must(r.Close())
+		r.h.Clock.Jump(-24 * time.Hour)
+		r.Store = r.h.Open(r.T)
+		if now := r.Now(); now.Before(before) {
+			r.Errorf("%v before the restart, %v after it", before, now)
+		}
+		r.take("q")
+	}},
+}
