@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
@@ -53,7 +50,7 @@ type Engine struct {
 	fleet   *deliver.Fleet
 	relay   *relay.Relay
 	letters deadletter.Store
-	lock    *flock.Flock // of the letters' folder
+	unlock  func() error // gives the letters' place up
 
 	mu     sync.Mutex // guards what follows, and orders Apply
 	config *config.Config
@@ -74,15 +71,11 @@ type opened struct {
 // NewEngine takes the folder of the dead letters, opens them and applies the
 // configuration. A folder that another pawl has is a *LockedError.
 func NewEngine(c *config.Config, o EngineOptions) (*Engine, error) {
-	lock, err := lockFolder("dead letter folder", lettersFolder(c), lettersLock)
+	letters, unlock, err := openLetters(c, o)
 	if err != nil {
 		return nil, err
 	}
-	letters, err := deadletter.Open(lettersFolder(c), deadletter.Options{Log: o.Log})
-	if err != nil {
-		return nil, errors.Join(err, lock.Unlock())
-	}
-	e := &Engine{opts: o, letters: letters, lock: lock, open: map[string]opened{}}
+	e := &Engine{opts: o, letters: letters, unlock: unlock, open: map[string]opened{}}
 	fleet := deliver.Options{Events: o.Events, Log: o.Log, Redact: o.Redact}
 	if o.Trace != nil {
 		fleet.Trace = o.Trace
@@ -94,7 +87,7 @@ func NewEngine(c *config.Config, o EngineOptions) (*Engine, error) {
 	}
 	e.relay = relay.New(ro)
 	if _, err := e.Apply(c); err != nil {
-		return nil, errors.Join(err, letters.Close(), lock.Unlock())
+		return nil, errors.Join(err, letters.Close(), unlock())
 	}
 	return e, nil
 }
@@ -199,23 +192,14 @@ func (e *Engine) unchangeable(c *config.Config) error {
 		return fmt.Errorf("jobs.store: the store can't change from %s to %s while it is in use; restart pawl", old.Jobs.File, c.Jobs.File)
 	case c.Jobs != nil && c.Jobs.NetworkFilesystem != old.Jobs.NetworkFilesystem:
 		return errors.New("jobs.allow_network_filesystem: it counts when the store is opened; restart pawl")
-	case lettersFolder(c) != lettersFolder(old):
-		return fmt.Errorf("dead_letter: the folder can't change from %s to %s while it runs; restart pawl", lettersFolder(old), lettersFolder(c))
+	case lettersPlace(c) != lettersPlace(old):
+		return fmt.Errorf("dead_letter: they can't move from %s to %s while it runs; restart pawl", lettersPlace(old), lettersPlace(c))
 	case c.Log.Format != old.Log.Format:
 		return fmt.Errorf("log: the format can't change from %s to %s while it runs; restart pawl", old.Log.Format, c.Log.Format)
 	case !reflect.DeepEqual(c.Traces, old.Traces):
 		return errors.New("telemetry: traces can't change while it runs; restart pawl")
 	}
 	return nil
-}
-
-// lettersFolder is where the store of dead letters is. Where they go to a
-// destination it is the default folder: it may hold older ones.
-func lettersFolder(c *config.Config) string {
-	if c.DeadLetter.Type == config.DeadLetterFile {
-		return c.DeadLetter.Path
-	}
-	return filepath.Join(c.State, "dead")
 }
 
 // openDestination opens the destination's connector, or returns the one that
@@ -310,7 +294,7 @@ func (e *Engine) write(ctx context.Context, l *message.DeadLetter) error {
 func (e *Engine) Stop(ctx context.Context) error {
 	err := e.relay.Stop(ctx)
 	e.fleet.Close()
-	return errors.Join(err, e.letters.Close(), e.lock.Unlock())
+	return errors.Join(err, e.letters.Close(), e.unlock())
 }
 
 // Send brings one message to a destination over its whole path, waiting for a

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
@@ -136,10 +138,49 @@ func (j *Jobs) Run() {
 	j.end, j.ended = end, make(chan struct{})
 	go func() {
 		defer close(j.ended)
+		var letters sync.WaitGroup
+		defer letters.Wait()
+		letters.Go(func() { j.tidyLetters(ctx) })
 		if err := j.server.Run(ctx); err != nil {
 			j.log.Error("the job server gave up", "error", err)
 		}
 	}()
+}
+
+const (
+	// tidyEvery is how often old letters are looked for: they are kept for a day
+	// at least.
+	tidyEvery = time.Hour
+	// tidyPause is the rest between two steps of some hundred letters, so that
+	// whoever waits for an answer has most of the writer.
+	tidyPause = 100 * time.Millisecond
+)
+
+// tidyLetters removes dead letters of the relay that were replayed or purged,
+// and are older than dead letters are kept. Open ones stay until a person says
+// otherwise.
+func (j *Jobs) tidyLetters(ctx context.Context) {
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rest.C:
+		}
+		more, err := j.store.RemoveLetters(ctx, j.store.Now().Add(-j.server.Retention().DeadLetters))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			j.log.Warn("old dead letters could not be removed; trying again in an hour", "error", err)
+			rest.Reset(tidyEvery)
+		case bool(more):
+			rest.Reset(tidyPause)
+		default:
+			rest.Reset(tidyEvery)
+		}
+	}
 }
 
 // Stop makes calls that wait answer at once.

@@ -11,14 +11,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/jobserver"
+	"github.com/pawlhq/pawl/internal/store"
 )
 
 // jobsConf is a configuration with jobs, a source with ack: stored at
@@ -415,4 +420,82 @@ func TestBoundsAgree(t *testing.T) {
 			t.Errorf("%s: %v in the configuration, %v in the job server", what, pair[0], pair[1])
 		}
 	}
+}
+
+// Would catch: letters that are kept elsewhere than the configuration says, and
+// ones that nobody is told of after it says another place.
+func TestLettersInTheStore(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	ep.answer(http.StatusBadRequest)
+	inFiles := w.conf(ep.URL, "") + "\njobs: {}\n"
+	inStore := inFiles + "dead_letter: { type: store }\n"
+	letters := func(a *runningApp) int {
+		t.Helper()
+		status, text := w.ask(http.MethodGet, "127.0.0.1:2", "/v3/dead-letters", w.key(), "")
+		if status != http.StatusOK {
+			t.Errorf("the list: %d %s", status, text)
+		}
+		return strings.Count(text, "\n")
+	}
+	die := func(key string) {
+		t.Helper()
+		if status, body := w.send("127.0.0.1:1", key); status != http.StatusOK || !strings.Contains(body, "dead_lettered") {
+			t.Errorf("%s: %d %s", key, status, body)
+		}
+	}
+	w.write(inStore)
+	a := w.start()
+	die("one")
+	if n := letters(a); n != 1 {
+		t.Errorf("%d letters in the store", n)
+	}
+	w.write(inFiles)
+	if _, err := a.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "can't move from the job store to the folder") {
+		t.Errorf("another place at a reload: %v", err)
+	}
+	a.end()
+	a = w.start()
+	eventually(t, "somebody is told of the letters in the store", func() bool { return w.told("are in the job store", `"letters":1`) })
+	die("two")
+	die("three")
+	if n := letters(a); n != 2 {
+		t.Errorf("%d letters in files", n)
+	}
+	a.end()
+	w.write(inStore)
+	a = w.start()
+	eventually(t, "somebody is told of the letters in files", func() bool { return w.told("are in a folder", `"letters":2`) })
+	if n := letters(a); n != 1 {
+		t.Errorf("%d letters in the store after a while in files", n)
+	}
+	a.end()
+}
+
+// Would catch: closed letters that fill the store for ever, and open ones that
+// are lost to time.
+func TestOldLettersGo(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, "{ retention: { dead_letters: 1d } }"))
+	c, report := w.options().Load()
+	must(t, report.Err())
+	j, err := OpenJobs(c, slog.New(slog.DiscardHandler))
+	must(t, err)
+	defer func() { must(t, j.Close()) }()
+	now := time.Now()
+	for id, age := range map[string]time.Duration{"old": 25 * time.Hour, "new": time.Hour, "open": 25 * time.Hour} {
+		must(t, j.store.AddLetter(t.Context(), store.Letter{ID: id, MessageID: id, Reason: message.ReasonDelivery, At: now.Add(-age), Body: []byte("{}"), State: store.LetterOpen}))
+	}
+	must(t, j.store.MarkLetters(t.Context(), []string{"old", "new"}, store.LetterReplayed, now))
+	j.Run()
+	left := func() string {
+		all, err := j.store.Letters(t.Context(), store.LetterFilter{}, 0)
+		must(t, err)
+		var ids []string
+		for _, l := range all {
+			ids = append(ids, l.ID)
+		}
+		slices.Sort(ids)
+		return strings.Join(ids, " ")
+	}
+	eventually(t, "the old one is gone", func() bool { return left() == "new open" })
 }

@@ -2,14 +2,86 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/deadletter"
 	"github.com/pawlhq/pawl/internal/deliver"
+	"github.com/pawlhq/pawl/internal/store"
 )
+
+// openLetters opens the store of dead letters, and returns what gives its place
+// up after it was closed. It tells of open letters in the place where the
+// configuration does not keep them any more.
+func openLetters(c *config.Config, o EngineOptions) (letters deadletter.Store, unlock func() error, err error) {
+	if c.DeadLetter.Type == config.DeadLetterStore {
+		if err := tellOfFolder(lettersFolder(c), o.Log); err != nil {
+			return nil, nil, err
+		}
+		return deadletter.NewRecords(o.Jobs.store, deadletter.RecordOptions{Log: o.Log}), func() error { return nil }, nil
+	}
+	if o.Jobs != nil {
+		n, err := o.Jobs.store.CountLetters(context.Background(), store.LetterFilter{State: store.LetterOpen})
+		if err != nil {
+			return nil, nil, fmt.Errorf("dead letters in the job store: %w", err)
+		}
+		if n > 0 {
+			o.Log.Warn("open dead letters are in the job store, where the configuration does not keep them: they stay; dead_letter: { type: store } shows them", "letters", n)
+		}
+	}
+	lock, err := lockFolder("dead letter folder", lettersFolder(c), lettersLock)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := deadletter.Open(lettersFolder(c), deadletter.Options{Log: o.Log})
+	if err != nil {
+		return nil, nil, errors.Join(err, lock.Unlock())
+	}
+	return files, lock.Unlock, nil
+}
+
+// tellOfFolder warns of open letters in a folder that is not used any more.
+func tellOfFolder(folder string, log *slog.Logger) (err error) {
+	if !fileThere(folder) {
+		return nil
+	}
+	lock, err := lockFolder("dead letter folder", folder, lettersLock)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	files, err := deadletter.Open(folder, deadletter.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	if n := files.Stats().Open; n > 0 {
+		log.Warn("open dead letters are in a folder, where the configuration does not keep them: they stay; dead_letter: { type: file } shows them",
+			"folder", folder, "letters", n)
+	}
+	return files.Close()
+}
+
+// lettersFolder is where dead letters are kept in files. Where they go elsewhere
+// it is the default folder: it may hold older ones.
+func lettersFolder(c *config.Config) string {
+	if c.DeadLetter.Type == config.DeadLetterFile {
+		return c.DeadLetter.Path
+	}
+	return filepath.Join(c.State, "dead")
+}
+
+// lettersPlace names where dead letters are kept, for people.
+func lettersPlace(c *config.Config) string {
+	if c.DeadLetter.Type == config.DeadLetterStore {
+		return "the job store"
+	}
+	return "the folder " + lettersFolder(c)
+}
 
 // newWriter makes the write chain that the configuration says. The caller holds
 // e.mu.

@@ -180,13 +180,15 @@ func path(c *config.Config, d *config.Destination) ([]string, error) {
 	for _, l := range links[1:] { // the first is d
 		list = append(list, l.Name)
 	}
-	last := "dead letters"
-	if c.DeadLetter.Type == config.DeadLetterDestination {
-		last += " (" + c.DeadLetter.Destination + ")"
-	} else {
-		last += " (" + c.DeadLetter.Path + ")"
+	where := c.DeadLetter.Path
+	switch c.DeadLetter.Type {
+	case config.DeadLetterFile:
+	case config.DeadLetterStore:
+		where = "the job store"
+	case config.DeadLetterDestination:
+		where = c.DeadLetter.Destination
 	}
-	return append(list, last), nil
+	return append(list, "dead letters ("+where+")"), nil
 }
 
 func settings(d *config.Destination) []Setting {
