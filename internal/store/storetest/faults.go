@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
@@ -57,6 +58,7 @@ func underFault(r *rig, f Fault, name string) {
 	lease := r.begin(newJob("held"))
 	do := operations(lease)[name]
 	before := r.look(lease)
+	r.h.Clock.Pass(time.Second)
 	end := r.h.Inject(f)
 	err := do(r.ctx, r.Store)
 	end()

@@ -114,18 +114,17 @@ var readTests = []test{
 			n := numbered([]string{"a", "b"}[i%2], i)
 			n.Task, n.Endpoint = []string{"t", "u", "v"}[i%3], []string{"", "e"}[i/2%2]
 			n.Tags = [][]string{nil, {"x"}, {"x", "y"}, {"xy"}}[i%4]
-			n.Policy.MaxAttempts = 1
+			n.Policy.MaxAttempts, n.Priority = 1, i // so that this one is claimed
 			id := r.put(n)
-			w := want(n.Queue)
 			switch i % 6 {
 			case 1:
-				r.say(report(store.Complete, r.claim(w)[0]))
+				r.say(report(store.Complete, r.takeOne(n.Queue)))
 			case 2:
-				r.say(report(store.Fail, r.claim(w)[0]))
+				r.say(report(store.Fail, r.takeOne(n.Queue)))
 			case 3:
-				r.say(failure(r.claim(w)[0], job.Failure{Permanent: true}))
+				r.say(failure(r.takeOne(n.Queue), job.Failure{Permanent: true}))
 			case 4:
-				r.claim(w)
+				r.takeOne(n.Queue)
 			}
 			j := r.job(id)
 			j.Attempts = nil
