@@ -113,7 +113,7 @@ func OpenSource(queue string, tasks []lane.Task, env connector.Env) (*Source, er
 }
 
 // Run implements connector.Source. When ctx ends it hands back at once what it
-// has not begun, and what its handler gives up.
+// was given too late, and what its handler gives up because of that.
 func (s *Source) Run(ctx context.Context, h connector.Handler) error {
 	var hands, keeper sync.WaitGroup
 	over := make(chan struct{})
@@ -229,10 +229,6 @@ func (s *Source) drop(it *hand) {
 // work has one job settled.
 func (s *Source) work(ctx context.Context, h connector.Handler, it *hand) {
 	defer s.drop(it)
-	if ctx.Err() != nil {
-		s.settle(it, connector.Ending{How: connector.Back}) // it was not begun
-		return
-	}
 	outcome := s.handle(ctx, h, it)
 	s.settle(it, endingOf(outcome, it.attempt, ctx.Err()))
 }

@@ -375,20 +375,23 @@ func TestALostLease(t *testing.T) {
 	})
 }
 
+// It is told of once, whoever notices: the lengthening or the end.
 func TestALeaseThatIsLostForGood(t *testing.T) {
-	inBubble(t, taking(time.Second), func(r *rig) {
-		r.q.offer("a", "l1")
-		synctest.Wait()
-		r.q.set(func() { r.q.stolen["l1"] = true })
-		time.Sleep(2 * time.Second)
-		r.ends(map[string]connector.Ending{})
-		if n := r.told(event.LeaseLost); n != 1 {
-			r.Errorf("told %d times of the lost lease", n)
-		}
-		r.q.offer("a", "l2") // it is worked on again
-		time.Sleep(2 * time.Second)
-		r.ends(map[string]connector.Ending{"l2": {How: connector.Done}})
-	})
+	for _, takes := range []time.Duration{time.Second, 15 * time.Second} {
+		inBubble(t, taking(takes), func(r *rig) {
+			r.q.offer("a", "l1")
+			synctest.Wait()
+			r.q.set(func() { r.q.stolen["l1"] = true })
+			time.Sleep(takes + time.Second)
+			r.ends(map[string]connector.Ending{})
+			if n := r.told(event.LeaseLost); n != 1 {
+				r.Errorf("told %d times of the lost lease", n)
+			}
+			r.q.offer("a", "l2") // it is worked on again
+			time.Sleep(takes + time.Second)
+			r.ends(map[string]connector.Ending{"l2": {How: connector.Done}})
+		})
+	}
 }
 
 func TestAnEndIsWrittenDownOnceTheStoreAnswers(t *testing.T) {
