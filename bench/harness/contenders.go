@@ -62,6 +62,9 @@ func pawl(binary string, lanes Lanes, when answer) func(dir, listen, sink string
 		if err != nil {
 			return nil, err
 		}
+		if _, err := write(dir, adminFile, admin); err != nil {
+			return nil, err
+		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\n", filepath.Join(dir, "state"), admin)
 		ack := ""

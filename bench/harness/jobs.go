@@ -25,6 +25,9 @@ func PawlJobs(bin string) Contender {
 		if err != nil {
 			return nil, err
 		}
+		if _, err := write(dir, adminFile, admin); err != nil {
+			return nil, err
+		}
 		path, err := write(dir, "pawl.yaml", fmt.Sprintf("relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\n"+
 			"jobs: { listen: %q, queues: { bench: {} } }\n", filepath.Join(dir, "state"), admin, listen))
 		cmd := exec.Command(filepath.Join(bin, "pawl"), "run", "-c", path)

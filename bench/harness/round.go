@@ -92,6 +92,8 @@ func (m Measure) run(ctx context.Context, name string, round int, p *Process, si
 // Measure returns the row of a stretch of work on the process: what work saw,
 // and what the process, this one and others used meanwhile.
 func (p *Process) Measure(name string, round int, work func() Result) Row {
+	wait := p.profile(name, round)
+	defer wait()
 	begin := p.meter()
 	sum := work()
 	return p.meter().row(begin, name, round, sum)
