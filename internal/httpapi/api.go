@@ -112,6 +112,9 @@ func (a *api) handler(c *call) http.HandlerFunc {
 		q := &request{Request: r, w: w, large: a.large}
 		defer q.done()
 		err := a.admit(q, c)
+		if err == nil && r.URL.RawQuery != "" && !c.asks() {
+			err = q.query().err()
+		}
 		if err == nil {
 			err = c.serve(a, q)
 		}
@@ -136,14 +139,14 @@ func (a *api) admit(q *request, c *call) error {
 		return err
 	}
 	if !slices.ContainsFunc(c.Scopes, who.Has) {
-		return forbidden("the key %q has the scope %s; the call needs %s", who.Name, list(who.Scopes, "and"), list(c.Scopes, "or"))
+		return forbidden("the key %q has the scope %s; the call needs %s", who.Name, scopeList(who.Scopes, "and"), scopeList(c.Scopes, "or"))
 	}
 	q.who = who
 	return nil
 }
 
-// list writes scopes as a sentence has them.
-func list(scopes []store.Scope, word string) string {
+// scopeList writes scopes as a sentence has them.
+func scopeList(scopes []store.Scope, word string) string {
 	var b strings.Builder
 	for i, s := range scopes {
 		switch {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
-	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -45,6 +44,12 @@ func (s *instant) Claim(_ context.Context, w store.Want) (store.Claim, error) {
 	return got, nil
 }
 
+func (s *instant) List(context.Context, store.Filter) (store.Page, error) {
+	return store.Page{Jobs: []*job.Job{s.job}, Next: "next"}, nil
+}
+
+func (s *instant) Job(context.Context, string) (*job.Job, error) { return s.job, nil }
+
 func (s *instant) Report(_ context.Context, reports []store.Report) ([]store.Answer, error) {
 	answers := make([]store.Answer, len(reports))
 	for i := range answers {
@@ -69,18 +74,7 @@ type body struct{ bytes.Reader }
 func (*body) Close() error { return nil }
 
 func benchmark(b *testing.B, path, text string, per int) {
-	s := &instant{job: barelyJob()}
-	secret, k, err := jobserver.NewKey(jobserver.KeyRequest{Name: "k", Scopes: []store.Scope{store.ScopeAdmin}}, moment)
-	if err != nil {
-		b.Fatal(err)
-	}
-	s.key = k
-	s.job.Content.Payload = []byte(`{"user_id":7,"text":"` + strings.Repeat("x", 200) + `"}`)
-	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobserver.Config{Queues: someQueues}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	h := Handler(Options{Server: server, Store: s})
+	h, secret := offline(b)
 	req, err := http.NewRequestWithContext(b.Context(), "POST", path, http.NoBody)
 	if err != nil {
 		b.Fatal(err)

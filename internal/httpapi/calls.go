@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/store"
@@ -97,6 +98,11 @@ var calls = []call{
 	{
 		Call: Call{http.MethodGet, "/v3/openapi.json", nil, "Get this document"}, id: "getDocument", serve: (*api).openAPI,
 	},
+}
+
+// asks reports whether the call has parameters in its query.
+func (c *call) asks() bool {
+	return slices.ContainsFunc(c.params, func(p param) bool { return p.in == "query" })
 }
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }

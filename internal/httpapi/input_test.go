@@ -219,6 +219,8 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 		r.call("admin", "GET", path, "").fails(problem.Invalid)
 	}
 	r.call("operate", "GET", "/v3/queues?a=%zz", "").fails(problem.Invalid)
+	r.call("produce", "POST", "/v3/jobs?queue=emails", aJob).fails(problem.Invalid).faults(t, "queue", "unknown; this call has no parameters")
+	r.call("", "GET", "/v3/openapi.json?x", "").fails(problem.Invalid)
 }
 
 // TestProblemsAreWhatClientsRelyOn holds whole problem documents against golden

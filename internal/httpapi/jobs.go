@@ -132,9 +132,6 @@ func isDone(err error) bool {
 
 // logs returns what was logged in one attempt.
 func (a *api) logs(q *request) error {
-	if err := q.query().err(); err != nil {
-		return err
-	}
 	if _, err := a.job(q.Context(), q); err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (d *document) add(c *call) {
 			scopes[i] = string(s)
 		}
 		op.Security = []map[string][]string{{"key": scopes}}
-		op.Description = "Scope: " + list(c.Scopes, "or") + "."
+		op.Description = "Scope: " + scopeList(c.Scopes, "or") + "."
 	}
 	item := d.api.Paths[c.Path]
 	if item == nil {
@@ -203,7 +203,7 @@ var problems = map[problem.Type]string{
 func (c *call) problems() []problem.Type {
 	all := []problem.Type{problem.Invalid, problem.Internal, problem.Unavailable}
 	if len(c.Scopes) == 0 {
-		all = nil
+		all = []problem.Type{problem.Invalid}
 	} else {
 		all = append(all, problem.Unauthenticated, problem.Forbidden)
 	}

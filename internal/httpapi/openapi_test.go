@@ -130,7 +130,7 @@ func driveScopes(t *testing.T, r *rig, method, at string, op operation, row Call
 			}
 		default:
 			d := a.fails(problem.Forbidden)
-			if !strings.Contains(d.Detail, "needs "+list(row.Scopes, "or")) {
+			if !strings.Contains(d.Detail, "needs "+scopeList(row.Scopes, "or")) {
 				t.Errorf("%s: %s", op.ID, d.Detail)
 			}
 		}
@@ -155,7 +155,7 @@ func TestScopes(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, c := range Calls() {
-		got[c.Method+" "+c.Path] = list(c.Scopes, "or")
+		got[c.Method+" "+c.Path] = scopeList(c.Scopes, "or")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -18,9 +18,6 @@ import (
 // queues lists the queues that the key sees: those that the configuration names
 // and those that hold jobs all the same, the relay's own and forgotten ones.
 func (a *api) queues(q *request) error {
-	if err := q.query().err(); err != nil {
-		return err
-	}
 	all, err := a.allQueues(q.Context())
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,20 +112,11 @@ func readReport(r *wirejson.Reader, now time.Time) store.Report {
 			if !seen.Has(i) {
 				r.WrongMember(member, "is missing")
 			}
-		case known && seen.Has(i) && !contains(fits, member):
+		case known && seen.Has(i) && !slices.Contains(fits, member):
 			r.WrongMember(member, "is nothing that a report of type %s has", p.Type)
 		}
 	}
 	return p
-}
-
-func contains(fits []string, member string) bool {
-	for _, f := range fits {
-		if f == member {
-			return true
-		}
-	}
-	return false
 }
 
 func readType(r *wirejson.Reader) store.ReportType {

@@ -1,0 +1,162 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/duration"
+	"github.com/pawlhq/pawl/internal/core/nearest"
+	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
+	"github.com/pawlhq/pawl/internal/jobserver"
+	"github.com/pawlhq/pawl/internal/problem"
+)
+
+// query are the parameters of a request's URL.
+type query struct {
+	values url.Values
+	faults []problem.Fault
+}
+
+// query returns the parameters; those that are not known, or there twice, are
+// faults.
+func (q *request) query(known ...string) *query {
+	values, err := url.ParseQuery(q.URL.RawQuery)
+	p := &query{values: values}
+	if err != nil {
+		p.add("", "the query can't be read: %v", err)
+	}
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		switch {
+		case slices.Contains(known, name):
+			if len(values[name]) > 1 {
+				p.add(name, "is there %d times; say it once", len(values[name]))
+			}
+		case len(known) == 0:
+			p.add(cut(name), "unknown; this call has no parameters")
+		default:
+			if near := nearest.To(name, known); near != "" {
+				p.add(name, "unknown; did you mean %s?", near)
+			} else {
+				p.add(cut(name), "unknown; known are %s", strings.Join(known, ", "))
+			}
+		}
+		if len(p.faults) >= wirejson.MaxProblems {
+			break
+		}
+	}
+	return p
+}
+
+func cut(s string) string {
+	const enough = 64
+	if len(s) > enough {
+		return strings.ToValidUTF8(s[:enough], "") + "…"
+	}
+	return s
+}
+
+func (p *query) add(name, format string, args ...any) {
+	p.faults = append(p.faults, problem.Fault{Parameter: name, Message: fmt.Sprintf(format, args...)})
+}
+
+// err is everything that is wrong with the parameters, nil for nothing.
+func (p *query) err() error {
+	if len(p.faults) == 0 {
+		return nil
+	}
+	detail := strings.TrimSpace(p.faults[0].Parameter + " " + p.faults[0].Message)
+	if more := len(p.faults) - 1; more > 0 {
+		detail += fmt.Sprintf(" (and %d more)", more)
+	}
+	return &refusal{problem.Document{Type: problem.Invalid, Detail: detail, Errors: p.faults}}
+}
+
+// text returns a parameter, "" where it was not said; said and empty is a fault.
+func (p *query) text(name string) string {
+	if values, ok := p.values[name]; ok {
+		if values[0] != "" {
+			return values[0]
+		}
+		p.add(name, "is empty; leave it out")
+	}
+	return ""
+}
+
+// name returns a parameter that is a name.
+func (p *query) name(name string) string {
+	s := p.text(name)
+	if s != "" && !validName(s) {
+		p.add(name, "is no name: up to %d of A-Z, a-z, 0-9 and . _ : -", jobserver.MaxName)
+	}
+	return s
+}
+
+// word returns a parameter that is one of a few words.
+func word[T ~string](p *query, name string, words []T) T {
+	s := T(p.text(name))
+	if s != "" && !slices.Contains(words, s) {
+		texts := make([]string, len(words))
+		for i, w := range words {
+			texts[i] = string(w)
+		}
+		p.add(name, "must be one of %s", strings.Join(texts, ", "))
+	}
+	return s
+}
+
+// count returns a parameter that is a number from 1 to most, or def.
+func (p *query) count(name string, def, most int) int {
+	s := p.text(name)
+	if s == "" {
+		return def
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > most {
+		p.add(name, "must be a number from 1 to %d", most)
+		return def
+	}
+	return n
+}
+
+// time returns a parameter that is a moment.
+func (p *query) time(name string) time.Time {
+	s := p.text(name)
+	if s == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		p.add(name, "must be a time in RFC 3339 such as 2026-12-01T03:00:00Z (a + in a query is %%2B)")
+	}
+	return t
+}
+
+// wait returns a parameter that is how long to wait.
+func (p *query) wait(name string) time.Duration {
+	s := p.text(name)
+	if s == "" {
+		return 0
+	}
+	d, err := duration.Parse(s)
+	if err != nil || d > MaxWait {
+		p.add(name, "must be a duration from 0s to %s, such as 30s", duration.Text(MaxWait))
+		return 0
+	}
+	return d
+}
+
+// validName reports whether s can be the name of something.
+func validName(s string) bool {
+	return s != "" && len(s) <= jobserver.MaxName && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._:-", c)
+	})
+}
