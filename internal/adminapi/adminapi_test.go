@@ -292,7 +292,7 @@ func TestSend(t *testing.T) {
 func TestLevers(t *testing.T) {
 	r := newRig(t)
 	paused := func() (source, destination *Pull) {
-		s := New(r.opts).Status()
+		s := New(r.opts).Status(t.Context())
 		return s.Sources[0].Paused, s.Destinations[0].Paused
 	}
 	if s, d := paused(); s != nil || d != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/pawlhq/pawl/internal/relay"
 )
 
-// Options are what an API looks at and acts on. All fields must be set.
+// Options are what an API looks at and acts on. All fields must be set but
+// Queues.
 type Options struct {
 	RelayName, Version string
 	PID                int
@@ -30,6 +31,8 @@ type Options struct {
 	Tail               *Tail
 	Levers             *Levers
 	Events             event.Sink
+	// Queues returns how the queues of the job server stand; nil without one.
+	Queues func(ctx context.Context) ([]QueueStatus, error)
 	// Reload loads the configuration anew and returns its number. An error
 	// says everything that is wrong with it, and nothing has changed.
 	Reload func(ctx context.Context) (generation int, err error)

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -18,6 +19,18 @@ type Status struct {
 	Sources      []SourceStatus      `json:"sources"`
 	Destinations []DestinationStatus `json:"destinations"`
 	DeadLetters  DeadLetterStatus    `json:"dead_letters"`
+	// Queues are those of the job server; QueueProblem is why they are not known.
+	Queues       []QueueStatus `json:"queues,omitzero"`
+	QueueProblem string        `json:"queue_problem,omitzero"`
+}
+
+// QueueStatus is one queue at a glance.
+type QueueStatus struct {
+	Name    string `json:"name"`
+	Queued  int64  `json:"queued"`
+	Running int64  `json:"running"`
+	Failed  int64  `json:"failed"` // dead letters
+	Paused  *Pull  `json:"paused,omitzero"`
 }
 
 // SourceStatus is one source at a glance.
@@ -53,7 +66,7 @@ type DeadLetterStatus struct {
 }
 
 // Status returns how everything stands now.
-func (a *API) Status() Status {
+func (a *API) Status(ctx context.Context) Status {
 	o := &a.opts
 	rs := o.Relay.Status()
 	s := Status{
@@ -86,6 +99,13 @@ func (a *API) Status() Status {
 	if err := o.Letters.Writable(); err != nil {
 		s.DeadLetters.Problem = err.Error()
 	}
+	if o.Queues == nil {
+		return s
+	}
+	queues, err := o.Queues(ctx)
+	if s.Queues = queues; err != nil {
+		s.QueueProblem = err.Error()
+	}
 	return s
 }
 
@@ -98,4 +118,4 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-func (a *API) status(w http.ResponseWriter, _ *http.Request) { answer(w, a.Status()) }
+func (a *API) status(w http.ResponseWriter, r *http.Request) { answer(w, a.Status(r.Context())) }

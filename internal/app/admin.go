@@ -22,7 +22,14 @@ import (
 
 // Admin returns what the admin calls look at and act on.
 func (a *App) Admin() adminapi.Options {
+	var queues func(context.Context) ([]adminapi.QueueStatus, error)
+	if a.jobs != nil {
+		queues = func(ctx context.Context) ([]adminapi.QueueStatus, error) {
+			return a.jobs.status(ctx, a.engine.Config())
+		}
+	}
 	return adminapi.Options{
+		Queues:    queues,
 		RelayName: a.engine.Config().Relay, Version: a.opts.Version, PID: os.Getpid(), Started: a.started,
 		Relay: a.engine.Relay(), Fleet: a.engine.Fleet(), Letters: a.engine.Letters(), Tail: a.tail, Levers: a.levers,
 		Events: a.events, Reload: a.Reload, HasDestination: a.engine.hasDestination, Send: a.engine.Send, WriteLetter: a.engine.write,

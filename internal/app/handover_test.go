@@ -116,7 +116,7 @@ func TestStopTurnsAwayAtEveryPath(t *testing.T) {
 	}()
 	eventually(t, "a message hangs", func() bool { return ep.count() == 1 })
 	r.stop()
-	eventually(t, "the stop began", func() bool { return r.api().Status().Stopping })
+	eventually(t, "the stop began", func() bool { return r.api().Status(t.Context()).Stopping })
 	eventually(t, "the source that is idle has ended", func() bool {
 		select {
 		case <-r.sources.running["b"].done:

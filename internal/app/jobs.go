@@ -14,9 +14,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/httpapi"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
@@ -72,6 +74,30 @@ func jobsConfig(j *config.Jobs) jobserver.Config {
 		c.Queues[name] = jobserver.Queue{Lease: q.Lease, Timeout: q.Timeout, Retry: q.Retry}
 	}
 	return c
+}
+
+// configure puts the queues of a configuration in force, and its admin key. On
+// an error nothing has changed. That jobs are in both is checked when the
+// configuration is applied.
+func (j *Jobs) configure(c *config.Config) error {
+	if j == nil || c.Jobs == nil {
+		return nil
+	}
+	if err := j.givenKey(context.Background(), c); err != nil {
+		return err
+	}
+	return j.server.Configure(jobsConfig(c.Jobs)) // which was checked by the same rules
+}
+
+// givenKey stores the admin key that the configuration gives, where it does.
+func (j *Jobs) givenKey(ctx context.Context, c *config.Config) error {
+	if c.Jobs.AdminKey.Empty() {
+		return nil
+	}
+	if err := jobserver.GivenKey(ctx, j.store, c.Jobs.AdminKey.Reveal(), j.store.Now()); err != nil {
+		return fmt.Errorf("%s: %w", config.AdminKeyName, err)
+	}
+	return nil
 }
 
 // Store returns the store.
@@ -213,12 +239,9 @@ func KeyFile(state string) string { return filepath.Join(state, keyFile) }
 // key that the configuration gives, or makes one where the store has none and
 // only this machine reaches the API.
 func (a *App) firstKey(ctx context.Context, c *config.Config) error {
-	keys, now := a.jobs.store, a.jobs.store.Now()
-	if given := c.Jobs.AdminKey; !given.Empty() {
-		if err := jobserver.GivenKey(ctx, keys, given.Reveal(), now); err != nil {
-			return fmt.Errorf("%s: %w", config.AdminKeyName, err)
-		}
-		return nil
+	keys := a.jobs.store
+	if !c.Jobs.AdminKey.Empty() {
+		return a.jobs.givenKey(ctx, c)
 	}
 	if !c.Jobs.Local() {
 		have, err := keys.Keys(ctx)
@@ -228,7 +251,7 @@ func (a *App) firstKey(ctx context.Context, c *config.Config) error {
 		}
 		return err
 	}
-	secret, err := jobserver.FirstKey(ctx, keys, now)
+	secret, err := jobserver.FirstKey(ctx, keys, keys.Now())
 	if err != nil || secret == "" {
 		return err
 	}
@@ -333,6 +356,53 @@ func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
 		s.Queues = append(s.Queues, telemetry.QueueState{Name: name, Jobs: n})
 	}
 	return s
+}
+
+// status is how the queues stand that the configuration names, the relay's own
+// of stored sources included, and every other that has jobs.
+func (j *Jobs) status(ctx context.Context, c *config.Config) ([]adminapi.QueueStatus, error) {
+	lanes, err := j.store.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gates, err := j.store.Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]*adminapi.QueueStatus{}
+	queue := func(name string) *adminapi.QueueStatus {
+		if by[name] == nil {
+			by[name] = &adminapi.QueueStatus{Name: name}
+		}
+		return by[name]
+	}
+	for name := range c.Jobs.Queues {
+		queue(name)
+	}
+	for i := range c.Sources {
+		if c.Sources[i].Ack == config.AckStored {
+			queue(config.RelayQueue(c.Sources[i].Name))
+		}
+	}
+	for _, l := range lanes {
+		if l.Ready+l.Running+l.Failed == 0 && by[l.Lane.Queue] == nil {
+			continue
+		}
+		q := queue(l.Lane.Queue)
+		q.Queued += l.Ready
+		q.Running += l.Running
+		q.Failed += l.Failed
+	}
+	for _, g := range gates {
+		if g.Gate.Kind == lane.QueueGate {
+			queue(g.Gate.Name).Paused = &adminapi.Pull{By: g.By, Since: g.Since}
+		}
+	}
+	all := make([]adminapi.QueueStatus, 0, len(by))
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, *by[name])
+	}
+	return all, nil
 }
 
 // waiting counts the jobs of each queue that are not finished; queues without

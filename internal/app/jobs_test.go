@@ -304,6 +304,10 @@ func TestReloadJobs(t *testing.T) {
 	if create("q") != http.StatusUnprocessableEntity || create("later") != http.StatusCreated {
 		t.Error("the queues after the reload")
 	}
+	if status, text := w.ask(http.MethodGet, "127.0.0.1:2", "/v3/status", key, ""); status != http.StatusOK || !strings.Contains(text,
+		`"queues":[{"name":"later","queued":1,"running":0,"failed":0},{"name":"q","queued":1,"running":0,"failed":0},{"name":"relay:web","queued":0,"running":0,"failed":0}]`) {
+		t.Errorf("the status is %d %s", status, text)
+	}
 	eventually(t, "somebody is told of the job that is left", func() bool { return w.told("jobs wait in a queue", `"queue":"q"`, `"jobs":1`) })
 	for text, want := range map[string]string{
 		w.jobsConf(ep.URL, `{ store: "sqlite:other.db" }`):                             "jobs.store",

@@ -99,18 +99,19 @@ func (a *App) apply(c *config.Config) (int, error) {
 	a.older = a.stillDraining()
 	number := a.engine.Relay().Status().Generation
 	a.metrics.SetTopology(topology(append(configs(a.older), old, c)...))
+	// Queues first: a message that goes into a new one must find it.
+	if err := a.jobs.configure(c); err != nil {
+		return 0, a.takeBack(next, unmount, err)
+	}
 	generation, err := a.engine.Apply(c)
 	if err != nil {
+		if back := a.jobs.configure(old); back != nil {
+			a.log.Error("the queues of a refused configuration stay in force", "error", back)
+		}
 		a.metrics.SetTopology(topology(append(configs(a.older), old)...))
 		return 0, a.takeBack(next, unmount, err)
 	}
 	a.older = append(a.older, numbered{number, old})
-	if a.jobs != nil {
-		// The configuration was checked by the same rules.
-		if err := a.jobs.server.Configure(jobsConfig(c.Jobs)); err != nil {
-			return generation, err
-		}
-	}
 	if err := a.sources.swap(c, next); err != nil {
 		return generation, err
 	}

@@ -160,16 +160,17 @@ func (s *sources) swapCompanions(c *config.Config) error {
 		return nil
 	}
 	waiting, err := s.app.jobs.waiting(context.Background())
-	if err != nil {
-		return err
+	if err != nil { // companions that run go on
+		s.app.log.Error("what waits in the job store can't be counted: sources that do not store any more may have left messages there until the next start", "error", err)
 	}
 	next := map[string]*running{}
 	for i := range c.Sources {
 		spec := &c.Sources[i]
-		if spec.Ack != config.AckStored && waiting[config.RelayQueue(spec.Name)] == 0 {
+		old, runs := s.companions[spec.Name]
+		if spec.Ack != config.AckStored && waiting[config.RelayQueue(spec.Name)] == 0 && (err == nil || !runs) {
 			continue
 		}
-		if old, ok := s.companions[spec.Name]; ok {
+		if runs {
 			next[spec.Name] = old
 			continue
 		}

@@ -282,7 +282,11 @@ func TestStatusText(t *testing.T) {
 		DeadLetters: adminapi.DeadLetterStatus{Open: 2, Oldest: before(3 * time.Hour), Damaged: 1, Problem: "dead letters can't be written: no space left on device"},
 	}
 	golden(t, "status", sh.statusText(s, now))
-	quiet := adminapi.Status{Relay: "shop", Version: "dev", PID: 1, Started: now, Stopping: true,
+	s.Queues = []adminapi.QueueStatus{
+		{Name: "emails", Queued: 12, Running: 3, Failed: 1}, {Name: "relay:web", Paused: &adminapi.Pull{By: "ada", Since: now.Add(-time.Minute)}},
+	}
+	golden(t, "status-jobs", sh.statusText(s, now))
+	quiet := adminapi.Status{QueueProblem: "the disk\x1b is gone", Relay: "shop", Version: "dev", PID: 1, Started: now, Stopping: true,
 		Sources: []adminapi.SourceStatus{{Name: "web", InFlight: 1, MaxInFlight: 4096, Bytes: 2}}}
 	golden(t, "status-quiet", sh.statusText(quiet, now))
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -21,7 +22,7 @@ func statusCommand(sh *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show how a running pawl is doing",
-		Long: `Show the lanes, breakers, holds and sources of a running pawl, what people
+		Long: `Show the lanes, breakers, holds, sources and queues of a running pawl, what people
 changed at run time, and how many dead letters wait.`,
 		Example: `  pawl status
   pawl status --state /var/lib/pawl --json`,
@@ -71,6 +72,7 @@ func (sh *shell) statusText(s adminapi.Status, now time.Time) string {
 			fmt.Sprint(v.Waiting), breakerText(v, now), destinationText(v, now))
 	}
 	fmt.Fprintf(&b, "%s\n\n", dst)
+	b.WriteString(sh.queuesText(s, now))
 	fmt.Fprintf(&b, "dead letters: %d open", s.DeadLetters.Open)
 	if s.DeadLetters.Oldest != nil {
 		fmt.Fprintf(&b, ", the oldest %s", ago(now, *s.DeadLetters.Oldest))
@@ -83,6 +85,21 @@ func (sh *shell) statusText(s adminapi.Status, now time.Time) string {
 		fmt.Fprintf(&b, "attention: %s\n", s.DeadLetters.Problem)
 	}
 	return b.String()
+}
+
+// queuesText is the table of the job server's queues; "" without one.
+func (sh *shell) queuesText(s adminapi.Status, now time.Time) string {
+	if s.QueueProblem != "" {
+		return "attention: the job store can't be read: " + printable(s.QueueProblem) + "\n"
+	}
+	if len(s.Queues) == 0 {
+		return ""
+	}
+	t := sh.table("QUEUE", "QUEUED", "RUNNING", "FAILED", "STATE")
+	for _, q := range s.Queues {
+		t.row(printable(q.Name), strconv.FormatInt(q.Queued, 10), strconv.FormatInt(q.Running, 10), strconv.FormatInt(q.Failed, 10), pausedText(q.Paused, now, "working"))
+	}
+	return t.String() + "\n\n"
 }
 
 func pausedText(p *adminapi.Pull, now time.Time, otherwise string) string {

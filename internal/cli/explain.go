@@ -79,12 +79,24 @@ func (sh *shell) explainText(e explain.Explanation) string {
 	} else {
 		fmt.Fprintf(&b, "\nthen     %s\n", e.Reason)
 	}
+	if q := e.Queue; q != nil {
+		fmt.Fprintf(&b, "queue    messages of %s: a wait of more than %s goes back to the queue, and the attempts begin anew after it%s\n",
+			strings.Join(q.Sources, ", "), q.MaxWait, deferralText(q))
+	}
 	s := sh.table("SETTING", "VALUE", "FROM")
 	for _, v := range e.Settings {
 		s.row(v.Name, v.Value, v.From)
 	}
 	fmt.Fprintf(&b, "\n%s\n", s)
 	return b.String()
+}
+
+// deferralText says where in the schedule a message goes back.
+func deferralText(q *explain.Queue) string {
+	if q.Attempt == 0 {
+		return "; none of these waits is that long, but one at an open breaker may be"
+	}
+	return fmt.Sprintf("; attempt %d may be the first after one", q.Attempt)
 }
 
 func windowText(w explain.Window) string {

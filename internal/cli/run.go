@@ -18,10 +18,14 @@ func runCommand(sh *shell) *cobra.Command {
 	var watch bool
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Run the relay",
-		Long: `Run the relay in the foreground until SIGTERM or Ctrl-C: sources then stop
-taking, what is in flight is finished within shutdown_timeout, and the rest is
-given back to its senders. A second signal stops at once.
+		Short: "Run the relay and the job server",
+		Long: `Run the relay, and the job server where the configuration has jobs, in the
+foreground until SIGTERM or Ctrl-C: sources then stop taking, what is in flight is
+finished within shutdown_timeout, and the rest is given back to its senders. Jobs
+and stored messages wait in the store. A second signal stops at once.
+
+The first start with jobs prints an API key and writes it to pawl.key in the state
+folder, unless PAWL_ADMIN_KEY gives one.
 
 SIGHUP (or pawl reload) loads the configuration anew; one with mistakes changes
 nothing and says why.`,
