@@ -7,11 +7,13 @@ package explain
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/chain"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/retry"
@@ -34,6 +36,9 @@ type Explanation struct {
 	// Path is where the message goes from here: the fallbacks in order, and
 	// "dead letters".
 	Path []string `json:"path"`
+	// Queue is what becomes of long waits where a queue feeds the destination;
+	// nil where none does.
+	Queue *Queue `json:"queue,omitzero"`
 	// Settings are the numbers that decide, and the level each comes from.
 	Settings []Setting `json:"settings"`
 }
@@ -57,6 +62,23 @@ type Window struct {
 func (w Window) add(o Window) Window {
 	return Window{w.Earliest + o.Earliest, w.Latest + o.Latest}
 }
+
+// Queue says which waits are not made here, for messages of a durable queue
+// that this destination is the last of a chain for: they go back to the queue
+// for that time, and the attempts then begin anew. One with several required
+// destinations waits here for as long as it takes.
+type Queue struct {
+	// Sources are those whose messages come from a queue.
+	Sources []string `json:"sources"`
+	// MaxWait is the longest wait that is made here.
+	MaxWait setting.Duration `json:"max_wait"`
+	// Attempt is the first one of the schedule whose wait may be longer; 0 where
+	// none is, and only an open breaker or a hold sends a message back.
+	Attempt int `json:"attempt,omitzero"`
+}
+
+// queueType is the type of the sources that take from a queue.
+const queueType = "queue"
 
 // Failure is what a failure means here.
 type Failure struct {
@@ -98,7 +120,51 @@ func Destination(c *config.Config, name string, f *failure.Error) (Explanation, 
 		f = &failure.Error{Class: failure.Transient, Tags: failure.Tags{}}
 	}
 	e.schedule(d, f)
-	return e, nil
+	e.Queue, err = fedByQueue(c, d, e.Attempts)
+	return e, err
+}
+
+// fedByQueue says what a queue means to the waits of d.
+func fedByQueue(c *config.Config, d *config.Destination, attempts []Attempt) (*Queue, error) {
+	q := &Queue{MaxWait: setting.Duration(connector.MaxWait)}
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		ends, err := endsAt(c, r, d.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, from := range r.From {
+			s, ok := c.Source(from)
+			if ends && ok && (s.Type == queueType || s.Ack == config.AckStored) && !slices.Contains(q.Sources, from) {
+				q.Sources = append(q.Sources, from)
+			}
+		}
+	}
+	if len(q.Sources) == 0 {
+		return nil, nil
+	}
+	for _, a := range attempts {
+		if a.Wait.Latest > q.MaxWait {
+			q.Attempt = a.Number
+			break
+		}
+	}
+	return q, nil
+}
+
+// endsAt reports whether the chain of a required destination of the route ends
+// at the name: it has nowhere else to go from there.
+func endsAt(c *config.Config, r *config.Route, name string) (bool, error) {
+	for _, t := range r.Targets() {
+		chain, err := links(c, t.Destination)
+		if err != nil {
+			return false, err
+		}
+		if t.Need == config.Required && chain[len(chain)-1].Name == name {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func judge(d *config.Destination, f *failure.Error) *Failure {
@@ -167,12 +233,7 @@ const almostOne = 1 - 1e-9
 // path lists where a message goes when the destination is left: its fallbacks as
 // the engine takes them, then the dead letters.
 func path(c *config.Config, d *config.Destination) ([]string, error) {
-	links, err := chain.Flatten(d.Name, func(name string) []string {
-		if d, ok := c.Destination(name); ok {
-			return d.Fallback
-		}
-		return nil
-	})
+	links, err := links(c, d.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -189,6 +250,16 @@ func path(c *config.Config, d *config.Destination) ([]string, error) {
 		where = c.DeadLetter.Destination
 	}
 	return append(list, "dead letters ("+where+")"), nil
+}
+
+// links returns the chain that begins at a destination.
+func links(c *config.Config, name string) ([]chain.Link, error) {
+	return chain.Flatten(name, func(name string) []string {
+		if d, ok := c.Destination(name); ok {
+			return d.Fallback
+		}
+		return nil
+	})
 }
 
 func settings(d *config.Destination) []Setting {

@@ -147,3 +147,48 @@ func TestWaitsLieInTheirWindows(t *testing.T) {
 		}
 	})
 }
+
+const onQueues = `
+jobs: { queues: { emails: {} } }
+sources:
+  - { name: web, type: http, listen: "127.0.0.1:8080" }
+  - { name: hook, type: http, listen: "127.0.0.1:8081", ack: stored }
+  - { name: work, type: queue, queue: emails }
+routes:
+  - { name: in, from: [web], to: [into] }
+  - { name: out, from: [work, hook], to: [a, { destination: log, required: false }] }
+  - { name: all, from: [hook], to: [c] }
+destinations:
+  - { name: into, type: queue, queue: emails, task: t }
+  - { name: a, type: https, url: "https://a", fallback: [b] }
+  - { name: b, type: https, url: "https://b", retry: { attempts: 9, max_backoff: 1h, jitter: none, backoff: 1s, max_retry_after: 1h } }
+  - { name: c, type: https, url: "https://c", deadline: 1m }
+  - { name: log, type: https, url: "https://log" }
+`
+
+// TestQueue: what the last of a chain does with long waits, and nobody else.
+func TestQueue(t *testing.T) {
+	c := load(t, onQueues)
+	asks, _ := ParseFailure("503,retry-after=3600")
+	max := setting.Duration(10 * time.Second)
+	for _, test := range []struct {
+		name string
+		with *failure.Error
+		want *Queue
+	}{
+		{"into", nil, nil}, // web keeps nothing
+		{"a", nil, nil},    // it goes on to b
+		{"log", nil, nil},  // nobody waits for it
+		{"b", nil, &Queue{[]string{"work", "hook"}, max, 6}}, // 1, 2, 4, 8, 16 s
+		{"b", asks, &Queue{[]string{"work", "hook"}, max, 2}},
+		{"c", nil, &Queue{[]string{"hook"}, max, 0}},
+	} {
+		e, err := Destination(c, test.name, test.with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, e.Queue); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", test.name, diff)
+		}
+	}
+}
