@@ -95,7 +95,7 @@ func isDocumented(t *testing.T, c *call, rec *httptest.ResponseRecorder) {
 		t.Fatalf("%s is answered with no JSON: %q", c.id, rec.Body)
 	}
 	if bad {
-		var d problemDocument
+		var d Problem
 		if err := json.Unmarshal(rec.Body.Bytes(), &d); err != nil || d.Detail == "" || rec.Body.Len() > 64<<10 {
 			t.Fatalf("%s: %v, %d bytes: %.300s", strconv.Itoa(rec.Code), err, rec.Body.Len(), rec.Body)
 		}

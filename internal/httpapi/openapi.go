@@ -64,23 +64,6 @@ var (
 	}
 )
 
-// problemBody is a problem document, as the OpenAPI document has it.
-type problemBody struct {
-	Type   string         `json:"type" doc:"urn:pawl:problem: and a word that stays the same: compare it."`
-	Title  string         `json:"title"`
-	Status int            `json:"status"`
-	Detail string         `json:"detail,omitempty" doc:"What is wrong with this request and what to do, for people."`
-	Job    string         `json:"job,omitempty" doc:"The job that it is about."`
-	Errors []problemFault `json:"errors,omitempty" nullable:"false" doc:"Everything that is wrong, each by itself."`
-}
-
-type problemFault struct {
-	Pointer   string `json:"pointer,omitempty" doc:"JSON pointer of the member of the body."`
-	Parameter string `json:"parameter,omitempty" doc:"Name of the query parameter or header."`
-	Offset    int64  `json:"offset,omitempty" doc:"Byte of the body at or after which it is no JSON."`
-	Message   string `json:"message"`
-}
-
 // document builds a Document; huma is the model of it, and nothing else.
 type document struct {
 	api huma.OpenAPI
@@ -140,18 +123,16 @@ func (d *document) add(c *call) {
 			before.Description += " " + problems[t]
 			continue
 		}
-		r := &huma.Response{Description: problems[t], Content: d.content(problem.MediaType, reflect.TypeFor[problemBody]())}
+		r := &huma.Response{Description: problems[t], Content: d.content(problem.MediaType, reflect.TypeFor[Problem]())}
 		if t == problem.Unavailable {
 			r.Headers = map[string]*huma.Param{"Retry-After": {Description: "When to come back, in seconds.", Schema: &huma.Schema{Type: huma.TypeInteger}}}
 		}
 		op.Responses[status] = r
 	}
 	if len(c.Scopes) > 0 {
-		scopes := make([]string, len(c.Scopes))
-		for i, s := range c.Scopes {
-			scopes[i] = string(s)
+		for _, s := range c.Scopes { // one of them is enough
+			op.Security = append(op.Security, map[string][]string{"key": {string(s)}})
 		}
-		op.Security = []map[string][]string{{"key": scopes}}
 		op.Description = "Scope: " + scopeList(c.Scopes, "or") + "."
 	}
 	item := d.api.Paths[c.Path]

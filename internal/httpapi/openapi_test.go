@@ -110,8 +110,8 @@ func driveScopes(t *testing.T, r *rig, method, at string, op operation, row Call
 		t.Errorf("%s: takes a body: %v", op.ID, op.RequestBody)
 	}
 	var scopes []string
-	if len(op.Security) > 0 {
-		scopes = op.Security[0]["key"]
+	for _, one := range op.Security { // any of them
+		scopes = append(scopes, one["key"]...)
 	}
 	for _, key := range []string{"", "produce", "work", "operate", "admin"} {
 		a := r.call(key, method, at, body)
@@ -207,9 +207,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		typeOf[BatchAnswer](): r.call("admin", "POST", "/v3/jobs/batch", `{"jobs":[`+aJob+`]}`),
 		typeOf[Jobs]():        r.call("admin", "GET", "/v3/jobs", ""), typeOf[Logs](): r.call("admin", "GET", "/v3/jobs/"+id+"/attempts/1/logs", ""),
 		typeOf[Gate](): r.call("admin", "POST", "/v3/queues/emails/pause", ""), typeOf[Queues](): r.call("admin", "GET", "/v3/queues", ""),
-		typeOf[problemBody](): r.call("admin", "POST", "/v3/jobs", `{`),
+		typeOf[Problem](): r.call("admin", "POST", "/v3/jobs", `{`),
 	} {
-		if a.status >= 300 && typ != typeOf[problemBody]() {
+		if a.status >= 300 && typ != typeOf[Problem]() {
 			t.Errorf("%s: %d %s", typ, a.status, a.body)
 		}
 		fits(t, typ, a.body)

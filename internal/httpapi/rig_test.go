@@ -147,24 +147,17 @@ func is[T any](a answer, status int) (v T) {
 	return v
 }
 
-// problemDocument is a problem as it came.
-type problemDocument struct {
-	Type   string          `json:"type"`
-	Title  string          `json:"title"`
-	Status int             `json:"status"`
-	Detail string          `json:"detail"`
-	Job    string          `json:"job"`
-	Errors []problem.Fault `json:"errors"`
-}
+// failure is a problem as it came.
+type failure struct{ Problem }
 
 // fails checks that an answer is the problem, and returns it.
-func (a answer) fails(t problem.Type) problemDocument {
+func (a answer) fails(t problem.Type) failure {
 	a.t.Helper()
-	var d problemDocument
+	var d failure
 	if a.status != t.Status() || a.header.Get("Content-Type") != problem.MediaType {
 		a.t.Fatalf("%d %s, not %s: %s", a.status, a.header.Get("Content-Type"), t, a.body)
 	}
-	if err := json.Unmarshal(a.body, &d, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(a.body, &d.Problem, json.RejectUnknownMembers(true)); err != nil {
 		a.t.Fatalf("%v in %s", err, a.body)
 	}
 	if d.Type != t.URI() || d.Status != a.status || d.Title != http.StatusText(a.status) || d.Detail == "" {
@@ -174,7 +167,7 @@ func (a answer) fails(t problem.Type) problemDocument {
 }
 
 // faults checks what a problem says is wrong: pointer or parameter, message, ….
-func (d problemDocument) faults(t testing.TB, want ...string) {
+func (d failure) faults(t testing.TB, want ...string) {
 	t.Helper()
 	var got []string
 	for _, f := range d.Errors {

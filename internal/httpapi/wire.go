@@ -346,6 +346,24 @@ func (Gate) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	return orNull(s, "paused")
 }
 
+// Problem is what an error is answered with: RFC 9457, as application/problem+json.
+type Problem struct {
+	Type   string  `json:"type" doc:"urn:pawl:problem: and a word that stays the same: compare it."`
+	Title  string  `json:"title"`
+	Status int     `json:"status"`
+	Detail string  `json:"detail,omitzero" doc:"What is wrong with this request and what to do, for people."`
+	Job    string  `json:"job,omitzero" doc:"The job that it is about."`
+	Errors []Fault `json:"errors,omitzero" nullable:"false" doc:"Everything that is wrong, each by itself."`
+}
+
+// Fault is one thing that is wrong with a request.
+type Fault struct {
+	Pointer   string `json:"pointer,omitzero" doc:"JSON pointer of the member of the body."`
+	Parameter string `json:"parameter,omitzero" doc:"Name of the query parameter or header."`
+	Offset    *int64 `json:"offset,omitzero" doc:"Byte of the body at or after which it is no JSON."`
+	Message   string `json:"message"`
+}
+
 // KeyRequest asks for an API key. Control socket only.
 type KeyRequest struct {
 	Name   string        `json:"name"`

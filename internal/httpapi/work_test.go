@@ -62,7 +62,7 @@ func TestOneJobIsClaimedWhereNoMaxIsSaid(t *testing.T) {
 
 func TestAClaimTellsEverythingThatIsWrong(t *testing.T) {
 	r := newRig(t)
-	claim := func(body string) problemDocument {
+	claim := func(body string) failure {
 		t.Helper()
 		return r.call("work", "POST", "/v3/claims", body).fails(problem.Invalid)
 	}
