@@ -23,6 +23,12 @@
 // that meets an open breaker hops at once where there is somewhere to go, and
 // else waits at the gate. No attempt is used up by waiting.
 //
+// A caller that can keep the message elsewhere sets MaxWait. Where the last of
+// the chain would then wait for longer, between its tries or at a gate that lets
+// nobody in, the delivery ends as Deferred, with the time that it is to wait.
+// Nobody is sent away who only stands behind others, and none whose wait his
+// deadline or ttl would end: that one has come to his end.
+//
 // State that belongs to an endpoint (breaker, hold, ramp, workers) and to a
 // lane (places) lives in a Fleet, by name, over reloads; what a configuration
 // says lives in a Set, which a message keeps from its first step to its last.

@@ -13,6 +13,11 @@
 //	           6  letters   for what failed (deadletter); what can't be stored is
 //	                        a nack
 //
+// A message whose source keeps it itself (a queue) is not made to wait for long
+// in step 5: it is settled as deferred, without letters, and comes again. That
+// holds for one required leg; with several those that were delivered would be
+// made again. Best-effort legs then begin when the required one has its end.
+//
 // A message keeps the Generation it began with: the routes and policies of one
 // configuration. A reload puts a new one in place while the old one drains.
 package relay
