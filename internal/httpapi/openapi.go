@@ -89,6 +89,7 @@ func Document(version string) []byte {
 	for i := range calls {
 		d.add(&calls[i])
 	}
+	d.openAnswers()
 	b, err := json.Marshal(&d.api, json.Deterministic(true), jsontext.Multiline(true), jsontext.WithIndent("  "))
 	if err != nil {
 		panic(fmt.Sprintf("the OpenAPI document can't be written: %v", err)) // of constants: a test writes it
@@ -145,6 +146,39 @@ func (d *document) add(c *call) {
 		item.Get = op
 	case http.MethodPost:
 		item.Post = op
+	}
+}
+
+// openAnswers lets the bodies of answers have further members: a client that
+// holds this document must not break on those of a later release. A request's
+// unknown member is an error today, and is documented so.
+func (d *document) openAnswers() {
+	const prefix = "#/components/schemas/"
+	schemas := d.api.Components.Schemas.Map()
+	asked := map[string]bool{}
+	var walk func(s *huma.Schema)
+	walk = func(s *huma.Schema) {
+		if s == nil {
+			return
+		}
+		if name, ok := strings.CutPrefix(s.Ref, prefix); ok && !asked[name] {
+			asked[name] = true
+			walk(schemas[name])
+		}
+		walk(s.Items)
+		for _, member := range s.Properties {
+			walk(member)
+		}
+	}
+	for i := range calls {
+		if t := calls[i].takes; t != nil {
+			walk(d.api.Components.Schemas.Schema(t, true, ""))
+		}
+	}
+	for name, s := range schemas {
+		if s.AdditionalProperties == false && !asked[name] {
+			s.AdditionalProperties = nil
+		}
 	}
 }
 

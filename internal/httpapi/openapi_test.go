@@ -95,6 +95,11 @@ func TestTheDocumentIsWhatRuns(t *testing.T) {
 			driveScopes(t, r, method, at, op, Calls()[row])
 		}
 	}
+	for name, closed := range map[string]bool{"NewJob": true, "Retry": true, "Report": true, "Job": false, "Attempt": false, "Problem": false, "Queue": false} {
+		if _, has := d.Parts.Schemas[name].(map[string]any)["additionalProperties"]; has != closed {
+			t.Errorf("%s is closed: %v", name, has)
+		}
+	}
 	if calls != len(Calls()) {
 		t.Errorf("the document has %d calls, the table %d", calls, len(Calls()))
 	}
