@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"modernc.org/sqlite"
 
@@ -28,9 +29,11 @@ func (s *Store) Backup(ctx context.Context, file string) (err error) {
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	if s.closed.Load() {
-		return store.ErrClosed
+	ctx, done, err := s.copies.begin(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	if _, err := os.Lstat(file); err == nil {
 		return fmt.Errorf("backup to %s: %w: name a new file", file, fs.ErrExist)
 	}
@@ -50,6 +53,51 @@ func (s *Store) Backup(ctx context.Context, file string) (err error) {
 		return fmt.Errorf("backup to %s: %w", file, err)
 	}
 	return nil
+}
+
+// copies are the backups that run. Close ends them and waits: none of them goes
+// on, or leaves a half file, when the store is gone. They are safe for
+// concurrent use.
+type copies struct {
+	mu     sync.Mutex
+	closed bool
+	cancel map[int]context.CancelCauseFunc
+	last   int
+	run    sync.WaitGroup
+}
+
+// begin returns a context that Close ends, and what to call at the end.
+func (c *copies) begin(ctx context.Context) (context.Context, func(), error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, store.ErrClosed
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	if c.cancel == nil {
+		c.cancel = make(map[int]context.CancelCauseFunc)
+	}
+	c.last++
+	n := c.last
+	c.cancel[n] = cancel
+	c.run.Add(1)
+	return ctx, func() {
+		cancel(nil)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.cancel, n)
+		c.run.Done()
+	}, nil
+}
+
+func (c *copies) close() {
+	c.mu.Lock()
+	c.closed = true
+	for _, cancel := range c.cancel {
+		cancel(store.ErrClosed)
+	}
+	c.mu.Unlock()
+	c.run.Wait()
 }
 
 func makeFile(name string) error {
@@ -85,8 +133,8 @@ func (s *Store) copyTo(ctx context.Context, part string) (err error) {
 		return explain(err)
 	}
 	for more := true; more; {
-		if err := ctx.Err(); err != nil {
-			return errors.Join(err, b.Finish())
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), b.Finish())
 		}
 		if more, err = b.Step(backupStep); err != nil {
 			return errors.Join(explain(err), b.Finish())

@@ -72,6 +72,25 @@ func TestWALStaysBounded(t *testing.T) {
 	}
 }
 
+// To look at the WAL moves nothing.
+func TestLookMovesNothing(t *testing.T) {
+	s := testStore(t, Options{})
+	if _, err := s.wal.conn.walSize(sqlCheckpoint); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, 1)
+	for range 2 {
+		size, err := s.wal.conn.walSize(sqlWALSize)
+		if err != nil || size.all < 1<<20 || size.all-size.moved < 1<<20 {
+			t.Errorf("%+v, %v: more than 1 MiB was written", size, err)
+		}
+	}
+	size, err := s.wal.conn.walSize(sqlCheckpoint)
+	if err != nil || size.moved != size.all {
+		t.Errorf("after a checkpoint: %+v, %v", size, err)
+	}
+}
+
 func TestLongReaderIsLogged(t *testing.T) {
 	var log lines
 	s := testStore(t, Options{Log: log.logger()})
@@ -197,6 +216,30 @@ func TestBackup(t *testing.T) {
 	}
 	if got := take(t, c, "q", 10); len(got) != 2 {
 		t.Errorf("%d jobs could be claimed in the copy, want 2", len(got))
+	}
+}
+
+// Close ends a backup that runs, and waits for it.
+func TestCloseEndsBackups(t *testing.T) {
+	s := testStore(t, Options{})
+	ctx, done, err := s.copies.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Close() }()
+	<-ctx.Done()
+	if !errors.Is(context.Cause(ctx), store.ErrClosed) {
+		t.Errorf("it ended for %v", context.Cause(ctx))
+	}
+	select {
+	case <-ended:
+		t.Error("Close did not wait")
+	default:
+	}
+	done()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

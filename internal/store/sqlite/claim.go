@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// LIMIT +? and not LIMIT ?: the library prepares a statement anew for each
-	// value of a bare one.
+	// LIMIT +? and not LIMIT ?, lane=+? and not lane=?: the library prepares this
+	// statement anew for values of a bare one.
 	sqlHeads = `SELECT run_at, seq, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes
-		FROM ready WHERE lane=? ORDER BY run_at, seq LIMIT +?`
+		FROM ready WHERE lane=+? ORDER BY run_at, seq LIMIT +?`
 	sqlTake = `INSERT INTO running(seq, lane, run_at, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes,
 		worker, claim, claimed_at, lease_ms, lease_until, deadline)
 		SELECT seq, lane, run_at, attempt+1, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes, ?, ?, ?, ?, ?, ?+timeout_ms

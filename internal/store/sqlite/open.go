@@ -35,6 +35,7 @@ type Store struct {
 	retain  walk
 	writer  *writer
 	closed  atomic.Bool
+	copies  copies
 }
 
 // NetworkError says that a store would stand on a network file system, where
@@ -131,6 +132,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.watch.close()
+	s.copies.close()
 	// The writer's is the last commit; the last connection to close empties the
 	// WAL into the file.
 	return errors.Join(s.writer.close(), s.wal.close(), s.readers.close(), s.lock.Unlock())

@@ -29,7 +29,7 @@ func TestReaderPlans(t *testing.T) {
 		sqlStandingRunning: runningOf,
 		sqlStandingLast:    attemptsOf,
 		sqlStandingDue:     attemptsOf,
-		sqlStandingError:   attemptsOf,
+		sqlStandingError:   "SEARCH attempt USING INDEX attempt_error (seq=?)",
 		sqlAttempts:        attemptsOf,
 		sqlAttemptRunning:  runningOf,
 		sqlLogs:            "SEARCH log USING PRIMARY KEY (seq=? AND attempt=?)",
@@ -44,9 +44,9 @@ func TestReaderPlans(t *testing.T) {
 		sqlListLanes:   "SCAN l\nSEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
 		sqlListLanesOf: "SEARCH l USING COVERING INDEX sqlite_autoindex_lane_1 (queue=?)\nSEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
 		sqlListLane:    "SEARCH l USING INTEGER PRIMARY KEY (rowid=?)\nSEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlCounts:      "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)\nSEARCH l USING INTEGER PRIMARY KEY (rowid=?)",
 		// All of what there is, which the caller asked for.
-		sqlCounts: "SCAN t\nSEARCH l USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlKeys:   "SCAN api_key",
+		sqlKeys: "SCAN api_key",
 
 		sqlKeyHash:   "SEARCH api_key USING INDEX sqlite_autoindex_api_key_3 (hash=?)",
 		sqlFindKey:   "MULTI-INDEX OR\nINDEX 1\nSEARCH api_key USING INDEX sqlite_autoindex_api_key_2 (name=?)\nINDEX 2\nSEARCH api_key USING INDEX sqlite_autoindex_api_key_1 (id=?)",

@@ -348,20 +348,32 @@ func (s *Store) Logs(ctx context.Context, id string, attempt int) (store.Log, er
 	return log, err
 }
 
-const sqlCounts = `SELECT l.queue, l.task, l.version, l.endpoint, l.priority, t.ready, t.running, t.succeeded, t.failed, t.cancelled
-	FROM tally t CROSS JOIN lane l ON l.lane = t.lane`
+// countsChunk is how many lanes one read of Counts takes.
+const countsChunk = 5000
 
-// Counts returns the kept counts of every lane.
+const sqlCounts = `SELECT l.queue, l.task, l.version, l.endpoint, l.priority, t.ready, t.running, t.succeeded, t.failed, t.cancelled, t.lane
+	FROM tally t CROSS JOIN lane l ON l.lane = t.lane WHERE t.lane > ? ORDER BY t.lane LIMIT +?`
+
+// Counts returns the kept counts of every lane. With more than some thousand
+// lanes, the counts of one and of another may be some milliseconds apart.
 func (s *Store) Counts(ctx context.Context) ([]store.LaneCount, error) {
 	var all []store.LaneCount
-	err := s.readers.use(ctx, func(c *conn) error {
-		return c.each(sqlCounts, func(r *row) error {
-			all = append(all, store.LaneCount{
-				Lane:  lane.Key{Queue: r.text(0), Task: r.text(1), Version: r.text(2), Endpoint: r.text(3), Priority: int(r.int(4))},
-				Ready: r.int(5), Running: r.int(6), Succeeded: r.int(7), Failed: r.int(8), Cancelled: r.int(9),
-			})
-			return nil
+	last := int64(0)
+	for {
+		n := 0
+		err := s.readers.use(ctx, func(c *conn) error {
+			return c.each(sqlCounts, func(r *row) error {
+				all = append(all, store.LaneCount{
+					Lane:  lane.Key{Queue: r.text(0), Task: r.text(1), Version: r.text(2), Endpoint: r.text(3), Priority: int(r.int(4))},
+					Ready: r.int(5), Running: r.int(6), Succeeded: r.int(7), Failed: r.int(8), Cancelled: r.int(9),
+				})
+				last = r.int(10)
+				n++
+				return nil
+			}, last, countsChunk)
 		})
-	})
-	return all, err
+		if err != nil || n < countsChunk {
+			return all, err
+		}
+	}
 }

@@ -423,6 +423,25 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+func TestCountsInChunks(t *testing.T) {
+	s := testStore(t, Options{})
+	const n = countsChunk + 1
+	if err := s.writer.submit(t.Context(), 0, func(x *tx) error {
+		if _, err := x.exec(`WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
+			INSERT INTO lane (lane, queue, task, version, endpoint, priority) SELECT n, 'q', 't', '1', 'e' || n, 0 FROM n`, n); err != nil {
+			return err
+		}
+		_, err := x.exec("INSERT INTO tally (lane, ready, running, succeeded, failed, cancelled) SELECT lane, lane, 0, 0, 0, 0 FROM lane")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	counts, err := s.Counts(t.Context())
+	if err != nil || len(counts) != n || counts[n-1].Ready != n {
+		t.Errorf("%d lanes, %v; want %d", len(counts), err, n)
+	}
+}
+
 func TestAwaitEnd(t *testing.T) {
 	s := testStore(t, Options{})
 	id := put(t, s, newJob("q"))[0]

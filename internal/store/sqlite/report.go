@@ -308,7 +308,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		began = l.claimedAt
 	}
 	s.attempt++
-	if _, err := t.exec(sqlAttempt, s.attempt, l.seq, l.attempt, l.worker, began, t.now, string(x.Outcome), flag(bool(x.Charged)),
+	if _, err := t.exec(sqlAttempt, s.attempt, l.seq, l.attempt, l.worker, began, t.now, string(x.Outcome), flag(x.Charged),
 		x.Counts.Charged, x.Counts.Lost, x.Counts.LostInRow, x.Counts.Unreceived,
 		next, end, reason, e.report, flag(bool(l.log.cut)), orNull(note), e.failure, e.result); err != nil {
 		return 0, err

@@ -121,6 +121,7 @@ func (r *retainStep) run(t *tx) error {
 		for _, e := range rows {
 			if r.wants(e.end) {
 				if time.Since(began) > retainWork { // long payloads take longer
+					r.more = true // whatever next said
 					return nil
 				}
 				if err := r.remove(t, e); err != nil {

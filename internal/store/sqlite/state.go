@@ -67,11 +67,8 @@ type lease struct {
 	worker, claim                 string
 	claimedAt, startedAt, heardAt int64
 	length, until, deadline       int64
-	// kept is until as the file has it. Heartbeats in between are in memory
-	// alone: after a restart the first sweep lengthens every lease.
-	kept  int64
-	log   logSize
-	place int // in state.ends
+	log                           logSize
+	place                         int // in state.ends
 }
 
 // logSize is how much an attempt has logged.

@@ -98,7 +98,7 @@ func (c *conn) each(text string, take func(r *row) error, args ...any) error {
 				continue
 			}
 			_ = rows.Close() // what take said comes first
-			if err == errEnough {
+			if errors.Is(err, errEnough) {
 				return nil
 			}
 			return err

@@ -89,7 +89,7 @@ func (t *tx) run(c *call) {
 func (t *tx) catch() {
 	if r := recover(); r != nil {
 		t.w.log.Error("defect in a store operation; its transaction is rolled back", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-		t.diverge("panic: %v", r)
+		_ = t.diverge("panic: %v", r) // it is kept
 	}
 }
 

@@ -338,7 +338,7 @@ func (w *writer) answer(calls []*call) {
 		case endUnknown:
 			w.state.parked.remove(p)
 			p.call.end(t.answer())
-		case endRefused: // it waits on
+		case endRefused, endOpen: // it waits on
 		}
 	}
 	if t.end == endRefused && len(calls) == 0 {

@@ -251,16 +251,16 @@ func TestCommitsThatFail(t *testing.T) {
 		}},
 	}
 	faults := map[string]faultvfs.Fault{
-		"a write":                      {Op: faultvfs.Write, On: faultvfs.WAL, Times: 1},
-		"a later write":                {Op: faultvfs.Write, On: faultvfs.WAL, Skip: 3, Times: 1},
-		"a write that was done":        {Op: faultvfs.Write, On: faultvfs.WAL, Skip: 5, Times: 1, When: faultvfs.Afterwards},
-		"a sync":                       {Op: faultvfs.Sync, On: faultvfs.WAL, Times: 1},
-		"a sync that was done":         {Op: faultvfs.Sync, On: faultvfs.WAL, Times: 1, When: faultvfs.Afterwards},
-		"every write":                  {Op: faultvfs.Write, On: faultvfs.WAL},
-		"every sync":                   {Op: faultvfs.Sync, On: faultvfs.WAL},
+		"a write":                       {Op: faultvfs.Write, On: faultvfs.WAL, Times: 1},
+		"a later write":                 {Op: faultvfs.Write, On: faultvfs.WAL, Skip: 3, Times: 1},
+		"a write that was done":         {Op: faultvfs.Write, On: faultvfs.WAL, Skip: 5, Times: 1, When: faultvfs.Afterwards},
+		"a sync":                        {Op: faultvfs.Sync, On: faultvfs.WAL, Times: 1},
+		"a sync that was done":          {Op: faultvfs.Sync, On: faultvfs.WAL, Times: 1, When: faultvfs.Afterwards},
+		"every write":                   {Op: faultvfs.Write, On: faultvfs.WAL},
+		"every sync":                    {Op: faultvfs.Sync, On: faultvfs.WAL},
 		"every sync, done all the same": {Op: faultvfs.Sync, On: faultvfs.WAL, When: faultvfs.Afterwards},
-		"a full disk":                  {Op: faultvfs.Write, On: faultvfs.WAL, Code: faultvfs.Full},
-		"a disk that is full for once": {Op: faultvfs.Write, On: faultvfs.WAL, Code: faultvfs.Full, Skip: 2, Times: 1},
+		"a full disk":                   {Op: faultvfs.Write, On: faultvfs.WAL, Code: faultvfs.Full},
+		"a disk that is full for once":  {Op: faultvfs.Write, On: faultvfs.WAL, Code: faultvfs.Full, Skip: 2, Times: 1},
 	}
 	for name, fault := range faults {
 		for _, c := range changes {

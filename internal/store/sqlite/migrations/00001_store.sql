@@ -128,6 +128,7 @@ CREATE TABLE attempt (
     CHECK ((reason IS NOT NULL) = ("end" IS 'failed'))
 ) STRICT;
 CREATE UNIQUE INDEX attempt_job ON attempt (seq, number);
+CREATE INDEX attempt_error ON attempt (seq, number) WHERE error IS NOT NULL;
 CREATE INDEX attempt_dead ON attempt (seq) WHERE "end" = 'failed';
 
 -- tally holds how many jobs of a lane are where.

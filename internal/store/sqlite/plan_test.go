@@ -1,0 +1,127 @@
+package sqlite
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// Each hot statement finds its rows by an index: a scan would be fast in every
+// test and slow in the field.
+func TestWriterPlans(t *testing.T) {
+	s := testStore(t, Options{})
+	for text, want := range map[string]string{
+		sqlCount:       "SEARCH mark USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlCommits:     "SEARCH mark USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlMark:        "SEARCH mark USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlIdem:        "SEARCH i USING PRIMARY KEY (key=?)\nSEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlPolicyOf:    "SEARCH policy USING COVERING INDEX sqlite_autoindex_policy_1 (hash=?)",
+		sqlPolicy:      "SEARCH policy USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlHeads:       "SEARCH ready USING PRIMARY KEY (lane=?)",
+		sqlTake:        "SEARCH ready USING PRIMARY KEY (lane=? AND (run_at,seq)<(?,?))",
+		sqlTaken:       "SEARCH ready USING PRIMARY KEY (lane=? AND (run_at,seq)<(?,?))",
+		sqlEnded:       "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlStart:       "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlHeard:       "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlLogCut:      "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlSettled:     "SEARCH attempt USING INDEX attempt_job (seq=? AND number=?)",
+		sqlLogSize:     "SEARCH log USING PRIMARY KEY (seq=? AND attempt=?)",
+		sqlLogHas:      "SEARCH log USING PRIMARY KEY (seq=? AND attempt=? AND n=?)",
+		sqlResume:      "SEARCH pause USING PRIMARY KEY (kind=? AND name=?)",
+		sqlLoadLanes:   "SCAN l\nSEARCH t USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN\nCORRELATED SCALAR SUBQUERY 1\nSEARCH r USING PRIMARY KEY (lane=?)",
+		sqlLoadRunning: "SCAN running",
+		sqlLoadPauses:  "SCAN pause",
+		// These find nothing: they insert.
+		sqlTally: "", sqlIdemNew: "", sqlLaneNew: "", sqlJobNew: "", sqlReadyNew: "", sqlPolicyNew: "",
+		sqlAttempt: "", sqlLogNew: "", sqlPause: "",
+	} {
+		var plan []string
+		err := s.readers.use(t.Context(), func(c *conn) error {
+			return c.each("EXPLAIN QUERY PLAN "+text, func(r *row) error { plan = append(plan, r.text(3)); return nil }, nulls(text)...)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(plan, "\n"); got != want {
+			t.Errorf("%s\n got %q\nwant %q", text, got, want)
+		}
+	}
+}
+
+// nulls are arguments for a statement that is not run.
+func nulls(text string) []any { return make([]any, strings.Count(text, "?")) }
+
+// No statement of the writer is prepared a second time, not by the library
+// either: that costs more than the statement.
+func TestNothingIsPreparedAnew(t *testing.T) {
+	var h hand
+	s := testStore(t, h.options(Options{}))
+	round := func(i int) {
+		jobs := []store.NewJob{newJob("q"), newJob("q"), newJob("q"), newJob("q"), newJob("q"), newJob("later")}
+		for k := range jobs {
+			jobs[k].Key = fmt.Sprintf("%d/%d", i, k)
+		}
+		jobs[5].Delay = time.Hour
+		put(t, s, jobs...)
+		put(t, s, jobs[0])
+		leases := take(t, s, "q", 1+i%4)
+		for k, l := range leases {
+			say(t, s,
+				store.Report{Type: store.Start, Lease: l.Lease}, store.Report{Type: store.Heartbeat, Lease: l.Lease},
+				store.Report{Type: store.AddLog, Lease: l.Lease, Lines: []job.LogLine{{Seq: int64(i), Message: "m"}}},
+				[]store.Report{
+					{Type: store.Complete, Lease: l.Lease, Result: []byte("1")},
+					{Type: store.Fail, Lease: l.Lease, Error: &job.Error{Message: "m"}},
+					{Type: store.Release, Lease: l.Lease},
+				}[k%3])
+		}
+		take(t, s, "q", 2)
+		h.step(time.Minute)
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 40 {
+		round(i)
+	}
+	tls := libc.NewTLS()
+	defer tls.Close()
+	ran := 0
+	err := s.writer.submit(t.Context(), 0, func(x *tx) error {
+		for text, st := range x.w.conn.stmts {
+			p := uintptr(reflect.ValueOf(st.raw).Elem().FieldByName("pstmt").Uint())
+			if p == 0 {
+				t.Errorf("%s is more than one statement", text)
+				continue
+			}
+			ran += int(sqlite3.Xsqlite3_stmt_status(tls, p, sqlite3.SQLITE_STMTSTATUS_RUN, 0))
+			if n := sqlite3.Xsqlite3_stmt_status(tls, p, sqlite3.SQLITE_STMTSTATUS_REPREPARE, 0); n > 0 {
+				t.Errorf("prepared anew %d times: %s", n, text)
+			}
+			if n := sqlite3.Xsqlite3_stmt_status(tls, p, sqlite3.SQLITE_STMTSTATUS_SORT, 0); n > 0 {
+				t.Errorf("sorted %d times: %s", n, text)
+			}
+		}
+		if n := len(x.w.conn.stmts); n > maxStatements {
+			t.Errorf("%d statements are kept: is one made up by its values?", n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ran < 40*20 {
+		t.Errorf("statements ran %d times: the counts are not the library's", ran)
+	}
+}
+
+// maxStatements is about how many the writer has.
+const maxStatements = 60
