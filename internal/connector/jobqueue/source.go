@@ -45,6 +45,16 @@ const (
 	lastRest = 30 * time.Second
 )
 
+// When brakeAfter jobs in a row went back with nothing done for them, what they
+// wait for is before all of them, most likely: the source then takes a batch each
+// brakeFor only, until one has its end. Else an outage would take every job of a
+// long queue out and put it back over and over, and each time is a record.
+const (
+	brakeAfter = maxBatch
+	// brakeFor is how late the end of an outage is noticed because of it.
+	brakeFor = 10 * time.Second
+)
+
 // SourceKind declares the source of type queue.
 func SourceKind() connector.SourceKind {
 	return connector.SourceKind{
@@ -77,7 +87,9 @@ type Source struct {
 	mu    sync.Mutex
 	hands map[string]*hand // by job
 	bytes int64            // of their bodies
-	freed chan struct{}    // has a value after a hand went
+	freed chan struct{}    // has a value after a hand went, or the brake
+	back  int              // jobs in a row that went back with nothing done for them
+	brake time.Time        // nothing is taken before it
 	taken chan struct{}    // has a value after hands came
 }
 
@@ -175,20 +187,45 @@ func (s *Source) up(t *trouble) {
 func (s *Source) room(ctx context.Context) (int, bool) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		n := min(s.most-len(s.hands), maxBatch)
+		n, wait := min(s.most-len(s.hands), maxBatch), time.Until(s.brake)
 		if s.bytes >= maxBytes {
 			n = 0
 		}
+		goes := n > 0 && wait <= 0
+		if goes && s.back >= brakeAfter {
+			s.brake = time.Now().Add(brakeFor) // already: this batch says whether it stays
+		}
 		s.mu.Unlock()
-		if n > 0 {
+		if goes {
 			return n, true
 		}
+		var released <-chan time.Time
+		if wait > 0 {
+			released = time.After(wait)
+		}
 		select {
+		case <-released:
 		case <-s.freed:
 		case <-ctx.Done():
 		}
 	}
 	return 0, false
+}
+
+// note puts the brake on, or takes it off, by how a job ends.
+func (s *Source) note(e connector.Ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.How != connector.Back {
+		s.back, s.brake = 0, time.Time{}
+		return
+	}
+	if s.back == brakeAfter {
+		return
+	}
+	if s.back++; s.back == brakeAfter {
+		s.brake = time.Now().Add(brakeFor)
+	}
 }
 
 // begin takes a job in hand. One that is in hand already, since its lease was
@@ -229,8 +266,9 @@ func (s *Source) drop(it *hand) {
 // work has one job settled.
 func (s *Source) work(ctx context.Context, h connector.Handler, it *hand) {
 	defer s.drop(it)
-	outcome := s.handle(ctx, h, it)
-	s.settle(it, endingOf(outcome, it.attempt, ctx.Err()))
+	e := endingOf(s.handle(ctx, h, it), it.attempt, ctx.Err())
+	s.note(e)
+	s.settle(it, e)
 }
 
 // handle calls the handler. One that panics must not take the process with it.

@@ -528,3 +528,58 @@ func TestNoMoreIsTakenWhileTheBytesInHandAreMany(t *testing.T) {
 		r.ends(map[string]connector.Ending{"l1": {How: connector.Done}, "l2": {How: connector.Done}})
 	})
 }
+
+// While nothing can be done for any job, a long queue is not taken out and put
+// back as fast as it goes; when something can, it is at once.
+func TestAnOutageDoesNotTurnTheQueueOver(t *testing.T) {
+	var mu sync.Mutex
+	away := true
+	inBubble(t, func(context.Context, connector.Delivery) connector.Settlement {
+		mu.Lock()
+		defer mu.Unlock()
+		if away {
+			return connector.Settlement{Status: event.SettledDeferred, RetryAfter: time.Minute}
+		}
+		return connector.Settlement{Status: event.SettledDelivered}
+	}, func(r *rig) {
+		for i := range 2000 {
+			r.q.offer(fmt.Sprint("j", i), fmt.Sprint("l", i))
+		}
+		time.Sleep(time.Minute - time.Second)
+		synctest.Wait()
+		// What was in hand when the brake came, and a batch for each 10 s.
+		if n := len(r.q.ended()); n < 6*64 || n > 256+6*64 {
+			r.Errorf("%d jobs were taken and handed back in a minute, want 64 for each 10s", n)
+		}
+		mu.Lock()
+		away = false
+		mu.Unlock()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := len(r.q.ended()); n != 2000 {
+			r.Errorf("%d jobs have an end 10s after the outage, want all", n)
+		}
+	})
+}
+
+// One that can be delivered in between says that the others wait for something
+// of their own.
+func TestASickDestinationBrakesNobodyElse(t *testing.T) {
+	inBubble(t, func(_ context.Context, d connector.Delivery) connector.Settlement {
+		if len(d.Message.Body)%2 == 0 {
+			return connector.Settlement{Status: event.SettledDelivered}
+		}
+		return connector.Settlement{Status: event.SettledDeferred, RetryAfter: time.Minute}
+	}, func(r *rig) {
+		for i := range 2000 {
+			r.q.offer(fmt.Sprint("j", i), fmt.Sprint("l", i), func(t *connector.Taken) {
+				t.Message = t.Message.With(func(m *message.Message) { m.Body = make([]byte, i%2) })
+			})
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := len(r.q.ended()); n != 2000 {
+			r.Errorf("%d of 2000 have an end after a second", n)
+		}
+	})
+}

@@ -27,8 +27,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newQueues is a job server with the queue q on a store of its own.
+// newQueues is newServer's way in for the relay.
 func newQueues(t *testing.T) connector.Queues {
+	t.Helper()
+	return newServer(t).Messages()
+}
+
+// newServer is a job server with the queues q and short, whose leases last a
+// second, on a store of its own.
+func newServer(t *testing.T) *jobserver.Server {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
 	if err != nil {
@@ -40,12 +47,13 @@ func newQueues(t *testing.T) connector.Queues {
 		}
 	})
 	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobserver.Config{Queues: map[string]jobserver.Queue{
-		"q": {Lease: 30 * time.Second, Timeout: time.Minute},
+		"q":     {Lease: 30 * time.Second, Timeout: time.Minute},
+		"short": {Lease: time.Second, Timeout: time.Minute},
 	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.Messages()
+	return server
 }
 
 // scripted is a job server whose Put plays a script.
