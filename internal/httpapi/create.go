@@ -3,7 +3,9 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
@@ -111,7 +113,7 @@ func (a *api) create(q *request) error {
 	}
 	var n jobserver.New
 	if err := q.read(wirejson.Refuse, func(r *wirejson.Reader) { n = readNew(r, newMembers) }); err != nil {
-		return err
+		return withMore(err, a.server.Check([]jobserver.New{n}))
 	}
 	n.Key, n.Trace = key, q.Header.Get("Traceparent")
 	if err := q.sees(n.Queue); err != nil {
@@ -159,6 +161,41 @@ func inBatch(err error, n int) error {
 	return err
 }
 
+// withMore adds to what is wrong with a request as it is written what is wrong
+// with what it says, so that both are told at once. Where something is wrong
+// already, what it says is not known: nothing is added there.
+func withMore(err, more error) error {
+	written, ok := errors.AsType[*jobserver.InvalidError](err)
+	if !ok {
+		return err
+	}
+	said, ok := errors.AsType[*jobserver.InvalidError](more)
+	if !ok {
+		return err
+	}
+	both := &jobserver.InvalidError{Problems: slices.Clone(written.Problems), More: written.More + said.More}
+	for _, p := range said.Problems {
+		if slices.ContainsFunc(written.Problems, func(w jobserver.Problem) bool { return overlap(w.Pointer, p.Pointer) }) {
+			continue
+		}
+		if len(both.Problems) == jobserver.MaxProblems {
+			both.More++
+			continue
+		}
+		both.Problems = append(both.Problems, p)
+	}
+	return both
+}
+
+// overlap reports whether one of two pointers is, or is in, the other.
+func overlap(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	rest, ok := strings.CutPrefix(b, a)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
 // createBatch makes all of the jobs, or none.
 func (a *api) createBatch(q *request) error {
 	if _, ok := q.Header[KeyHeader]; ok {
@@ -171,7 +208,7 @@ func (a *api) createBatch(q *request) error {
 		})
 	})
 	if err != nil {
-		return err
+		return withMore(err, inBatch(a.server.Check(jobs), len(jobs)))
 	}
 	trace := q.Header.Get("Traceparent")
 	for i := range jobs {

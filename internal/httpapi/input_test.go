@@ -204,7 +204,18 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 		"/tags", "must be an array, not a text",
 		"/unique", "unknown member; known are queue, task, version, endpoint, payload, priority, run_at, delay, timeout, retry, tags",
 		"/synthetic", "unknown member; known are queue, task, version, endpoint, payload, priority, run_at, delay, timeout, retry, tags",
-		"/endpoint", "must be a text, not null (leave it out instead)")
+		"/endpoint", "must be a text, not null (leave it out instead)",
+		// What was read is looked at all the same.
+		"/queue", "is missing")
+	r.call("produce", "POST", "/v3/jobs/batch", `{"jobs":[{"queue":"emials","task":7,"payload":1,"tags":["a b",3]},7,{"queue":"emails","task":"t","payload":1,"timeout":"1ms","prio":1}]}`).
+		fails(problem.Invalid).faults(t,
+		"/jobs/0/task", "must be a text, not a number",
+		"/jobs/0/tags/1", "must be a text, not a number",
+		"/jobs/1", "must be an object, not a number",
+		"/jobs/2/prio", `unknown member; did you mean "priority"?`,
+		"/jobs/0/queue", `unknown queue "emials"; did you mean "emails"?`,
+		"/jobs/0/tags/0", "may hold A-Z, a-z, 0-9 and . _ : - only",
+		"/jobs/2/timeout", "must be from 1s to 1d, not 1ms")
 	r.call("produce", "POST", "/v3/jobs", `{"queue":"emials","version":"a b","run_at":"2027-01-01T00:00:00Z","delay":"1s","tags":["a","a"],"endpoint":"é"}`).fails(problem.Invalid).faults(t,
 		"/queue", `unknown queue "emials"; did you mean "emails"?`,
 		"/task", "is missing",
