@@ -21,6 +21,14 @@ const (
 	// MaxProblems is how many problems one reading tells. Who has a hundred
 	// makes the same mistake over and over.
 	MaxProblems = 100
+	// maxNearest is for how many problems the nearest name is looked for: it costs
+	// more than reading the member.
+	maxNearest = 10
+	// maxNamed is the size up to which the decoder remembers every name of an
+	// object, to find one that is there twice. It takes some hundred bytes a
+	// name; in a longer document each value is looked at by itself, once it is
+	// known to be short enough.
+	maxNamed = 2 << 20
 	// maxPointer is how many bytes of a pointer are told: names in it are the
 	// caller's, and may be as long as the document.
 	maxPointer = 256
@@ -40,43 +48,12 @@ const (
 	Keep
 )
 
-// Problem is one thing that is wrong with a document that is JSON.
-type Problem struct {
-	Pointer string // RFC 6901; "" is the document
-	Message string
-}
-
-// Error says why a document is refused as a whole.
-type Error struct {
-	Pointer string
-	Offset  int64 // in bytes, at or after which it is wrong
-	Message string
-}
-
-// Error says what is wrong and where.
-func (e *Error) Error() string {
-	if e.Pointer == "" {
-		return fmt.Sprintf("%s, at byte %d", e.Message, e.Offset)
-	}
-	return fmt.Sprintf("%s, at byte %d (%s)", e.Message, e.Offset, e.Pointer)
-}
-
-// SizeError says that a value that passes through is too long.
-type SizeError struct {
-	Pointer   string
-	Size, Max int // bytes
-}
-
-// Error says how long it is and how long it may be.
-func (e *SizeError) Error() string {
-	return fmt.Sprintf("%s has %d bytes; %d are allowed", e.Pointer, e.Size, e.Max)
-}
-
 // Reader takes one document apart. Its methods are for the function that Read
 // calls, on its goroutine. After an error they do nothing and return zeros.
 type Reader struct {
 	body  []byte
 	texts Texts
+	named bool // the decoder finds names that are there twice
 	buf   bytes.Buffer
 	dec   jsontext.Decoder
 	found []Problem
@@ -87,26 +64,26 @@ type Reader struct {
 var (
 	readers = sync.Pool{New: func() any { return new(Reader) }}
 	strict  = []jsontext.Options{jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false)}
+	unnamed = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(false)}
 	lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 )
-
-// Found is what is wrong with a document that is JSON.
-type Found struct {
-	Problems []Problem // in the document's order, MaxProblems at most
-	More     int       // how many more there are
-}
 
 // Read reads a document, one JSON value, by take. The error is an *Error or a
 // *SizeError. Values that take got with Value are parts of body.
 func Read(body []byte, texts Texts, take func(*Reader)) (Found, error) {
 	r := readers.Get().(*Reader)
 	defer r.giveBack()
-	r.body, r.texts = body, texts
+	r.body, r.texts, r.named = body, texts, texts == Refuse && len(body) <= maxNamed
 	r.buf = *bytes.NewBuffer(body)
-	if texts == Keep {
+	switch {
+	case texts == Keep:
 		r.dec.Reset(&r.buf, lenient...)
-	} else {
+	case r.named:
 		r.dec.Reset(&r.buf, strict...)
+	default:
+		r.dec.Reset(&r.buf, unnamed...)
+	}
+	if texts == Refuse {
 		if err := refuseNUL(body); err != nil {
 			return Found{}, err
 		}
@@ -163,59 +140,39 @@ func (r *Reader) Put(f Found) { r.found, r.more = append(f.Problems, r.found...)
 func (r *Reader) Problems() int { return len(r.found) + r.more }
 
 // Wrong adds a problem of the value that was read last.
-func (r *Reader) Wrong(format string, args ...any) { r.add(r.pointer(), format, args...) }
+func (r *Reader) Wrong(format string, args ...any) {
+	if r.room() {
+		r.add(r.pointer(), format, args...)
+	}
+}
 
 // WrongMember adds a problem of a member of the value that was read last: one
 // that is missing, or too much.
 func (r *Reader) WrongMember(member, format string, args ...any) {
-	r.add(r.pointer()+"/"+member, format, args...)
+	if r.room() {
+		r.add(r.pointer()+"/"+member, format, args...)
+	}
+}
+
+// room reports whether one more problem is told, and counts it where it is not.
+func (r *Reader) room() bool {
+	if r.err == nil && len(r.found) == MaxProblems {
+		r.more++
+	}
+	return r.err == nil && len(r.found) < MaxProblems
 }
 
 func (r *Reader) add(pointer, format string, args ...any) {
-	switch {
-	case r.err != nil:
-	case len(r.found) == MaxProblems:
-		r.more++
-	default:
-		r.found = append(r.found, Problem{cut(pointer), fmt.Sprintf(format, args...)})
-	}
+	r.found = append(r.found, Problem{cut(pointer), fmt.Sprintf(format, args...)})
 }
 
 func (r *Reader) pointer() string { return string(r.dec.StackPointer()) }
-
-func cut(pointer string) string {
-	if len(pointer) > maxPointer {
-		return strings.ToValidUTF8(pointer[:maxPointer], "") + "…"
-	}
-	return pointer
-}
 
 // fail keeps the first error.
 func (r *Reader) fail(err error) {
 	if r.err == nil {
 		r.err = explain(err, r.dec.InputOffset())
 	}
-}
-
-// explain says in a caller's words what the decoder found.
-func explain(err error, at int64) *Error {
-	e := &Error{Offset: at, Message: "it is no JSON"}
-	syntactic, ok := errors.AsType[*jsontext.SyntacticError](err)
-	switch {
-	case errors.Is(err, io.EOF):
-		e.Message = "there is no JSON value"
-	case !ok:
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		e.Offset, e.Pointer = syntactic.ByteOffset, cut(string(syntactic.JSONPointer))
-		e.Message = fmt.Sprintf("the member %q is there twice", cut(syntactic.JSONPointer.LastToken()))
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		e.Offset, e.Pointer = syntactic.ByteOffset, cut(string(syntactic.JSONPointer))
-		e.Message = "the JSON ends too early"
-	default:
-		e.Offset, e.Pointer = syntactic.ByteOffset, cut(string(syntactic.JSONPointer))
-		e.Message = "it is no JSON: " + syntactic.Err.Error()
-	}
-	return e
 }
 
 // next reads the next value as it stands, nil after an error.
@@ -296,7 +253,11 @@ func (r *Reader) Object(members []string, each func(member string)) Seen {
 			r.unknown(members, name)
 			r.skip()
 			continue
-		case seen.Has(i): // with Refuse it is an error before this
+		case seen.Has(i) && r.texts == Refuse: // which the decoder leaves to this in a long document
+			at := r.dec.InputOffset() - int64(len(name))
+			r.err = &Error{Pointer: cut(r.pointer()), Offset: at, Message: fmt.Sprintf(twice, members[i])}
+			return seen
+		case seen.Has(i):
 			r.Wrong("is there twice")
 			r.skip()
 			continue
@@ -326,15 +287,16 @@ func indexOf(members []string, quoted jsontext.Value) int {
 }
 
 func (r *Reader) unknown(members []string, quoted jsontext.Value) {
-	text, _ := jsontext.AppendUnquote(nil, quoted) // as in indexOf
-	name := string(text)
-	if near := nearest.To(name, members); near != "" {
-		r.Wrong("unknown member; did you mean %q?", near)
-		return
-	}
 	if len(members) == 0 {
 		r.Wrong("unknown member; none is known here")
 		return
+	}
+	if len(r.found) < maxNearest {
+		name, _ := jsontext.AppendUnquote(nil, quoted) // as in indexOf
+		if near := nearest.To(string(name), members); near != "" {
+			r.Wrong("unknown member; did you mean %q?", near)
+			return
+		}
 	}
 	r.Wrong("unknown member; known are %s", strings.Join(members, ", "))
 }
@@ -362,24 +324,4 @@ func (r *Reader) Array(limit int, plural string, each func(i int)) int {
 		r.Wrong("%d %s are too many; %d are allowed", n, plural, limit)
 	}
 	return n
-}
-
-// describe names a kind of value for people.
-func describe(k jsontext.Kind) string {
-	switch k {
-	case jsontext.KindNull:
-		return "null (leave it out instead)"
-	case jsontext.KindTrue, jsontext.KindFalse:
-		return "a boolean"
-	case jsontext.KindString:
-		return "a text"
-	case jsontext.KindNumber:
-		return "a number"
-	case jsontext.KindBeginObject:
-		return "an object"
-	case jsontext.KindBeginArray:
-		return "an array"
-	default:
-		return "this"
-	}
 }

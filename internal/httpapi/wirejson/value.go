@@ -174,12 +174,12 @@ func (r *Reader) Value(limit int) []byte {
 		return nil
 	}
 	err := tooDeep(v)
-	if err == nil && r.texts == Keep {
+	if err == nil && !r.named {
 		err = clean(v)
 	}
 	if err != nil {
 		if r.texts == Refuse {
-			err.Pointer, err.Offset = cut(r.pointer()), err.Offset+start
+			err.Pointer, err.Offset = cut(r.pointer()+err.Pointer), err.Offset+start
 			r.err = err
 		} else {
 			r.Wrong("%s, at byte %d of it", err.Message, err.Offset)
@@ -189,7 +189,8 @@ func (r *Reader) Value(limit int) []byte {
 	return r.body[start:end:end]
 }
 
-// clean says why a value that was read with Keep can't pass through.
+// clean says why a value can't pass through that was read without a look at its
+// names or texts.
 func clean(v jsontext.Value) *Error {
 	if err := refuseNUL(v); err != nil {
 		return err

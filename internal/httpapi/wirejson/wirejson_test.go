@@ -148,6 +148,29 @@ func TestWhatIsNoJSONIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
+// TestALongDocumentIsReadTheSameWay has the same faults in a document that is
+// longer than names are remembered for.
+func TestALongDocumentIsReadTheSameWay(t *testing.T) {
+	long := strings.Repeat(" ", maxNamed)
+	for body, want := range map[string]*Error{
+		`{"name":"a",` + long + `"name":1}`:                {"/name", 12 + maxNamed, `the member "name" is there twice`},
+		`{"name":"a",` + long + `"n\u0061me":1}`:           {"/name", 12 + maxNamed, `the member "name" is there twice`},
+		`{` + long + `"payload":{"a":[{"b":1,"b":2}]}}`:    {"/payload/a/0/b", 24 + maxNamed, `the member "b" is there twice`},
+		"{" + long + "\"payload\":{\"\xc0\x80\":1}}":       {"/payload", 13 + maxNamed, "it is no JSON: invalid UTF-8"},
+		`{` + long + `"payload":[0,{"k\u0000":1}]}`:        {"/payload/1/k\x00", 17 + maxNamed, `a text holds NUL (\u0000)`},
+		`{` + long + `"nested":{"inner":"a","inner":"b"}}`: {"/nested/inner", 23 + maxNamed, `the member "inner" is there twice`},
+	} {
+		_, _, err := read(body, Refuse)
+		if diff := cmp.Diff(error(want), err); diff != "" {
+			t.Errorf("%.60q (-want +got):\n%s", strings.ReplaceAll(body, long, "…"), diff)
+		}
+	}
+	q, found, err := read(`{`+long+`"payload":{"a":1,"b":{"a":1}},"tags":["x"]}`, Refuse)
+	if err != nil || len(found.Problems) > 0 || string(q.Payload) != `{"a":1,"b":{"a":1}}` || q.Tags[0] != "x" {
+		t.Error(q, found, err)
+	}
+}
+
 func TestWhatLooksLikeNULIsNone(t *testing.T) {
 	q, found, err := read(`{"name":"\\u0000","payload":["\\\\u0000","u0000"]}`, Refuse)
 	if err != nil || len(found.Problems) > 0 || q.Name != `\u0000` {
@@ -204,7 +227,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	for i := range 150 {
 		body += fmt.Sprintf(`,"%s%d":1`, name, i)
 	}
-	_, found, err := read(body+"}", Refuse)
+	_, found, err := read(body+"}", Refuse) // longer than names are remembered for
 	if err != nil || len(found.Problems) != MaxProblems || found.More != 50 {
 		t.Fatal(len(found.Problems), found.More, err)
 	}
