@@ -74,7 +74,10 @@ type Taken struct {
 	Job     string
 	// Attempt counts the job's attempts, this one included.
 	Attempt int
-	Lease   string
+	// Left is how many attempts the job's policy leaves, this one included: at 1
+	// the end Again is the job's own. 0 is not known.
+	Left  int
+	Lease string
 	// LeaseFor is how long the lease holds from now on without Extend.
 	LeaseFor time.Duration
 }

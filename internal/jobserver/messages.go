@@ -25,8 +25,10 @@ const relayTask = "message"
 // fallbacks are, and where its dead letters go. The job's attempts count only
 // the passes in which a destination was tried and then a long wait came. Fifty
 // of them, the most that a policy can say, at waits that grow from ten seconds to
-// an hour are almost two days of a destination that is down; after them the
-// message stays as a dead letter of the queue, and is not lost then either.
+// an hour are almost two days of a destination that is down. In the last of them
+// the relay makes every wait itself, so that the message ends as its policies
+// say: delivered, or a dead letter. One whose last attempt times out stays as a
+// dead letter of the queue, and is not lost then either.
 //
 // The timeout is the longest there is: the relay's deadlines end a delivery,
 // and it keeps its lease alive meanwhile.
@@ -146,7 +148,10 @@ func (m messages) Take(ctx context.Context, t connector.Take) ([]connector.Taken
 				m.bury(ctx, c, err)
 				continue
 			}
-			taken = append(taken, connector.Taken{Message: msg, Job: c.Job.ID, Attempt: c.Job.Attempt, Lease: c.Lease, LeaseFor: c.LeaseFor})
+			taken = append(taken, connector.Taken{
+				Message: msg, Job: c.Job.ID, Attempt: c.Job.Attempt,
+				Left: c.Job.Policy.MaxAttempts - c.Job.Counts.Charged, Lease: c.Lease, LeaseFor: c.LeaseFor,
+			})
 		}
 		if len(taken) > 0 {
 			return taken, nil

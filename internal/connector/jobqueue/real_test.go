@@ -131,6 +131,25 @@ func TestPutOffInTheStore(t *testing.T) {
 	}
 }
 
+// The attempts that a job's policy leaves are told with it.
+func TestAttemptsLeft(t *testing.T) {
+	q := newServer(t).Messages()
+	send(t, q, "q", aMessage())
+	for _, want := range []int{8, 8, 7} { // put back, then failed
+		got, err := q.Take(t.Context(), connector.Take{Queue: "q", Worker: "relay:in", Max: 1})
+		if err != nil || len(got) != 1 || got[0].Left != want {
+			t.Fatalf("%+v, %v; want %d attempts left", got, err, want)
+		}
+		e := connector.Ending{How: connector.Back}
+		if got[0].Attempt == 2 {
+			e = connector.Ending{How: connector.Again, After: time.Nanosecond}
+		}
+		if err := q.Settle(t.Context(), got[0].Lease, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // counting counts what comes of lengthening leases.
 type counting struct {
 	connector.Queues

@@ -93,12 +93,13 @@ type Source struct {
 	taken chan struct{}    // has a value after hands came
 }
 
-// hand is a job in hand. Its fields but message, job and attempt are guarded by
-// the source's mutex.
+// hand is a job in hand. Its fields from lease on are guarded by the source's
+// mutex.
 type hand struct {
 	message *message.Message
 	job     string
 	attempt int
+	left    int // attempts of the job, this one included; 0 is not known
 
 	lease    string
 	leaseFor time.Duration
@@ -235,7 +236,7 @@ func (s *Source) begin(t connector.Taken) *hand {
 	defer s.mu.Unlock()
 	it, there := s.hands[t.Job]
 	if !there {
-		it = &hand{message: s.own(t.Message), job: t.Job, attempt: t.Attempt}
+		it = &hand{message: s.own(t.Message), job: t.Job, attempt: t.Attempt, left: t.Left}
 		s.hands[t.Job] = it
 		s.bytes += int64(len(it.message.Body))
 	}
@@ -279,7 +280,13 @@ func (s *Source) handle(ctx context.Context, h connector.Handler, it *hand) (out
 			outcome = connector.Settlement{Status: event.SettledNacked, ID: it.message.ID}
 		}
 	}()
-	return h.Handle(ctx, connector.Delivery{Message: it.message, MaxWait: connector.MaxWait})
+	d := connector.Delivery{Message: it.message, MaxWait: connector.MaxWait}
+	if it.left == 1 {
+		// Put off, the job would fail. Waited for, the message comes to the end
+		// that the relay's policies give it: delivered, or a dead letter.
+		d.MaxWait = 0
+	}
+	return h.Handle(ctx, d)
 }
 
 // endingOf says how a lease ends. stopped is not nil once the source stops: what

@@ -314,6 +314,20 @@ func TestWhatIsHandedOver(t *testing.T) {
 	})
 }
 
+// The last attempt of a job is not put off: the relay brings it to its end.
+func TestTheLastAttemptWaits(t *testing.T) {
+	inBubble(t, settles(connector.Settlement{Status: event.SettledDelivered}), func(r *rig) {
+		for left, want := range map[int]time.Duration{0: connector.MaxWait, 1: 0, 2: connector.MaxWait, 50: connector.MaxWait} {
+			r.q.offer(fmt.Sprint("j", left), fmt.Sprint("l", left), func(t *connector.Taken) { t.Left = left })
+			synctest.Wait()
+			ds := r.deliveries()
+			if got := ds[len(ds)-1].MaxWait; got != want {
+				r.Errorf("with %d attempts left it may wait for %v, want %v", left, got, want)
+			}
+		}
+	})
+}
+
 func TestLeasesAreLengthenedTogether(t *testing.T) {
 	inBubble(t, taking(time.Minute), func(r *rig) {
 		for i := range 10 {
