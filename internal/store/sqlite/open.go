@@ -116,7 +116,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	}
 	s.ids, s.tokens, s.cursors = job.NewIDs(secret), job.NewTokens(secret), newCursors(secret)
 	s.watch = newWatchers()
-	s.space = newSpace(s.path, s.options)
+	s.space = newSpace(s.path, s.options, s.has)
 	if s.wal, err = startWAL(s); err != nil {
 		return explain(err)
 	}

@@ -15,8 +15,8 @@ type Options struct {
 	AllowNetwork bool
 	// Reserve is how many bytes stay free on the disk: with less, creates and
 	// dead letters are refused with store.ErrFull, while claims, reports and
-	// retention go on, so that workers can finish and space comes back. 0 is
-	// DefaultReserve, less than 0 is none.
+	// retention go on, so that workers can finish. Room that retention made
+	// inside the file counts as free. 0 is DefaultReserve, less than 0 is none.
 	Reserve int64
 
 	// Wall is the wall clock and Mono a clock that never jumps; nil are the
