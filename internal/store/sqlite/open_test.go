@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -126,7 +128,7 @@ func TestMain(m *testing.M) {
 		s.Close()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func TestSecondProcess(t *testing.T) {

@@ -1,9 +1,16 @@
+// These tests would catch a read that scans, or that the library prepares anew
+// for each value: fast with few rows, slow with many.
 package sqlite
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -81,5 +88,56 @@ func TestReaderPlans(t *testing.T) {
 		if got := strings.Join(plan, "\n"); got != want {
 			t.Errorf("%s\n got %q\nwant %q", text, got, want)
 		}
+	}
+}
+
+// No reader's statement is prepared a second time, whatever it is asked for.
+func TestNoReadIsPreparedAnew(t *testing.T) {
+	s := testStore(t, Options{})
+	ids := put(t, s, newJob("q"), newJob("q"), newJob("r"))
+	finish(t, s, newJob("d"), giveUp)
+	take(t, s, "q", 1)
+	if err := s.AddLetter(t.Context(), testLetter(1)); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 * readerCount {
+		for i, id := range ids {
+			if _, err := s.Job(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range []store.Filter{
+				{Limit: 1 + i}, {Limit: 1 + i, Status: job.Failed}, {Limit: 1, Status: job.Running}, {Queue: "q", Limit: 1}, {CreatedBefore: s.Now(), Limit: 1},
+			} {
+				if _, err := s.List(t.Context(), f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := s.Letters(t.Context(), store.LetterFilter{State: store.LetterOpen, Limit: 1 + i}, int64(i)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Counts(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tls := libc.NewTLS()
+	defer tls.Close()
+	ran := 0
+	for range readerCount {
+		if err := s.readers.use(t.Context(), func(c *conn) error {
+			for text, st := range c.stmts {
+				p := uintptr(reflect.ValueOf(st.raw).Elem().FieldByName("pstmt").Uint())
+				ran += int(sqlite3.Xsqlite3_stmt_status(tls, p, sqlite3.SQLITE_STMTSTATUS_RUN, 0))
+				if n := sqlite3.Xsqlite3_stmt_status(tls, p, sqlite3.SQLITE_STMTSTATUS_REPREPARE, 0); n > 0 {
+					t.Errorf("prepared anew %d times: %s", n, text)
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ran < 1000 {
+		t.Errorf("statements ran %d times: the counts are not the library's", ran)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -92,34 +93,89 @@ func TestNothingIsPreparedAnew(t *testing.T) {
 	for i := range 40 {
 		round(i)
 	}
+	again, sorts := figures(t, s, sqlite3.SQLITE_STMTSTATUS_REPREPARE), figures(t, s, sqlite3.SQLITE_STMTSTATUS_SORT)
+	ran := 0
+	for text, n := range figures(t, s, sqlite3.SQLITE_STMTSTATUS_RUN) {
+		ran += n
+		if again[text] > 0 || sorts[text] > 0 {
+			t.Errorf("prepared anew %d times, sorted %d times: %s", again[text], sorts[text], text)
+		}
+	}
+	if ran < 40*20 {
+		t.Errorf("statements ran %d times: the counts are not the library's", ran)
+	}
+	if n := len(again); n > maxStatements {
+		t.Errorf("%d statements are kept: is one made up by its values?", n)
+	}
+}
+
+// figures is what the library counts of each of the writer's statements.
+func figures(t *testing.T, s *Store, what int32) map[string]int {
+	t.Helper()
 	tls := libc.NewTLS()
 	defer tls.Close()
-	ran := 0
+	found := map[string]int{}
 	err := s.writer.submit(t.Context(), 0, func(x *tx) error {
 		for text, st := range x.w.conn.stmts {
 			p := uintptr(reflect.ValueOf(st.raw).Elem().FieldByName("pstmt").Uint())
 			if p == 0 {
-				t.Errorf("%s is more than one statement", text)
-				continue
+				return fmt.Errorf("%s is more than one statement", text)
 			}
-			ran += int(sqlite3.Xsqlite3_stmt_status(tls, p, sqlite3.SQLITE_STMTSTATUS_RUN, 0))
-			if n := sqlite3.Xsqlite3_stmt_status(tls, p, sqlite3.SQLITE_STMTSTATUS_REPREPARE, 0); n > 0 {
-				t.Errorf("prepared anew %d times: %s", n, text)
-			}
-			if n := sqlite3.Xsqlite3_stmt_status(tls, p, sqlite3.SQLITE_STMTSTATUS_SORT, 0); n > 0 {
-				t.Errorf("sorted %d times: %s", n, text)
-			}
-		}
-		if n := len(x.w.conn.stmts); n > maxStatements {
-			t.Errorf("%d statements are kept: is one made up by its values?", n)
+			found[text] = int(sqlite3.Xsqlite3_stmt_status(tls, p, what, 0))
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ran < 40*20 {
-		t.Errorf("statements ran %d times: the counts are not the library's", ran)
+	return found
+}
+
+// What a job costs does not depend on what else stands in the store. Counted in
+// steps of the library's machine, which see a scan of rows and of indexes.
+func TestWorkBesideABacklog(t *testing.T) {
+	steps := map[string]int{}
+	for _, at := range backlogs {
+		s := testStore(t, Options{})
+		if at.jobs > 0 {
+			pile(t, s, "other", max(at.lanes/100, 1), at.jobs/100) // the steps are the same for more
+			pile(t, s, "q", 1, at.jobs/100)                // the lane is another one's, as its endpoint is
+		}
+		for _, g := range []lane.Gate{{Kind: lane.QueueGate, Name: "other"}, {Kind: lane.EndpointGate, Name: "e0"}} {
+			if err := s.Pause(t.Context(), g, "me"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := want("q", 1, 0)
+		w.Queues = append(w.Queues, store.QueueLease{Queue: "other", Lease: time.Second})
+		count := func() (n int) {
+			for _, of := range figures(t, s, sqlite3.SQLITE_STMTSTATUS_VM_STEP) {
+				n += of
+			}
+			return n
+		}
+		cycle := func() {
+			put(t, s, newJob("q"))
+			c := claimNow(t, s, w)
+			if c.err != nil || len(c.Jobs) != 1 || c.Jobs[0].Job.Endpoint != "" {
+				t.Fatalf("%s: claimed %+v", at.name, c)
+			}
+			say(t, s, store.Report{Type: store.Complete, Lease: c.Jobs[0].Lease})
+		}
+		cycle() // the lane and the policy are made
+		before := count()
+		for range 10 {
+			cycle()
+		}
+		steps[at.name] = count() - before
+	}
+	for name, n := range steps {
+		if empty := steps["empty"]; n > empty+empty/10 {
+			t.Errorf("%s: %d steps, empty: %d", name, n, empty)
+		}
+	}
+	if steps["empty"] < 500 {
+		t.Errorf("%d steps: the counts are not the library's", steps["empty"])
 	}
 }
 
