@@ -65,7 +65,9 @@ type Jobs interface {
 	// ends before its commit takes nothing.
 	Claim(ctx context.Context, w Want) (Claim, error)
 	// Report takes in what workers say, each report by itself: the error is
-	// about all of them, an Answer about one.
+	// about all of them, an Answer about one. A lease is current until a sweep
+	// ends it, also a moment past its end: what a worker has finished is worth
+	// more than the moment.
 	Report(ctx context.Context, reports []Report) ([]Answer, error)
 	// Job returns the job with every attempt. ErrNotFound.
 	Job(ctx context.Context, id string) (*job.Job, error)
