@@ -3,8 +3,12 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +20,7 @@ import (
 // is true, then, once the fault is over, and after a restart; and once the fault
 // is over, a repeat does what the first could not.
 func runFaults(t *testing.T, open func(t *testing.T) Harness) {
+	t.Run("among many callers", func(t *testing.T) { faultyWork(newRig(t, open(t))) })
 	for _, f := range Faults() {
 		t.Run(string(f), func(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(operations(store.Claimed{}))) {
@@ -101,5 +106,80 @@ func underFault(r *rig, f Fault, name string) {
 	r.must(CheckCounts(context.Background(), r.Store))
 	if equal(before, r.look(lease)) {
 		r.Error("done at last, and not there")
+	}
+}
+
+// faultyWork lets callers create, claim and complete jobs while one fault follows
+// another. Each repeats what was answered with an error, under the same key,
+// claim id and token, so in the end every job was made once and done at its first
+// attempt.
+func faultyWork(r *rig) {
+	const jobs = 12 // of each caller
+	var calls atomic.Int64
+	again := func(do func() error) {
+		for {
+			err := do()
+			calls.Add(1)
+			switch {
+			case err == nil:
+				return
+			case r.ctx.Err() != nil, !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrFull) && !errors.Is(err, store.ErrUnknown):
+				r.Error(err)
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			queue := fmt.Sprint("q", i)
+			for n := 0; n < jobs || !over.Load(); n++ {
+				var made []store.Created
+				again(func() (err error) {
+					made, err = r.Create(r.ctx, []store.NewJob{keyed(queue, fmt.Sprint(i, "/", n), 1)})
+					return err
+				})
+				w := want(queue)
+				w.ClaimID = fmt.Sprint("claim-", i, "-", n)
+				var got store.Claim
+				again(func() (err error) { got, err = r.Claim(r.ctx, w); return err })
+				if len(made) != 1 || len(got.Jobs) != 1 || got.Jobs[0].Job.ID != made[0].ID {
+					r.Errorf("%s: made %v, claimed %v", queue, made, ids(got.Jobs))
+					return
+				}
+				var answers []store.Answer
+				again(func() (err error) {
+					answers, err = r.Report(r.ctx, []store.Report{report(store.Complete, got.Jobs[0])})
+					return err
+				})
+				if len(answers) != 1 || answers[0] != (store.Answer{Status: store.ReportTaken, JobStatus: job.Succeeded}) {
+					r.Errorf("%s: %+v", made[0].ID, answers)
+					return
+				}
+			}
+		})
+	}
+	for range 2 {
+		for _, f := range Faults() {
+			from := calls.Load()
+			end := r.h.Inject(f)
+			r.until("calls under a "+string(f), func() bool { return calls.Load() > from+2*callers || r.Failed() })
+			end()
+			from = calls.Load()
+			r.until("calls after a "+string(f), func() bool { return calls.Load() > from+2*callers || r.Failed() })
+		}
+	}
+	over.Store(true)
+	wg.Wait()
+	for range 2 {
+		for _, j := range r.all(store.Filter{}) {
+			if j.Status != job.Succeeded || j.Attempt != 1 {
+				r.Errorf("%s is %s at attempt %d", j.ID, j.Status, j.Attempt)
+			}
+		}
+		r.must(CheckCounts(r.ctx, r.Store))
+		r.restart(0)
 	}
 }
