@@ -1,9 +1,9 @@
 package lane
 
 // heap is a binary heap whose items know their place in it, so that one in the
-// middle can be moved or taken out. The first item is the least by less; less
-// must order any two items, or what comes out would depend on what went in
-// before.
+// middle can be moved or taken out. The first item is the least by less. Where
+// less leaves two items without an order, which of them comes first depends on
+// what went in before.
 type heap[T any] struct {
 	items []T
 	less  func(a, b T) bool

@@ -165,8 +165,7 @@ var upkeepTests = []test{
 		before := r.all(store.Filter{})
 		r.put(newJob("later"))
 
-		copied := &rig{T: r.T, Store: r.h.OpenBackup(r.T, file), h: r.h, ctx: r.ctx}
-		defer copied.Close()
+		copied := r.backup(file)
 		r.must(CheckCounts(r.ctx, copied))
 		r.same("the jobs", before, copied.all(store.Filter{}))
 		for _, j := range before {
@@ -211,8 +210,7 @@ var upkeepTests = []test{
 		stop()
 		wg.Wait()
 		r.must(err)
-		copied := &rig{T: r.T, Store: r.h.OpenBackup(r.T, file), h: r.h, ctx: r.ctx}
-		defer copied.Close()
+		copied := r.backup(file)
 		r.must(CheckCounts(r.ctx, copied))
 		if n := len(copied.all(store.Filter{})); n == 0 || n%2 != 0 {
 			r.Errorf("%d jobs, of batches of two", n)
@@ -242,6 +240,18 @@ var upkeepTests = []test{
 		}
 	}},
 	{"ready", func(r *rig) { r.must(r.Ready(r.ctx)) }},
+}
+
+// backup opens a backup, until the test ends.
+func (r *rig) backup(file string) *rig {
+	r.Helper()
+	b := &rig{T: r.T, Store: r.h.OpenBackup(r.T, file), h: r.h, ctx: r.ctx}
+	r.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			r.Errorf("close of the backup: %v", err)
+		}
+	})
+	return b
 }
 
 // operations are one of each that writes, c being a lease.
