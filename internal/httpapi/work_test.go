@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 )
 
@@ -57,6 +59,14 @@ func TestOneJobIsClaimedWhereNoMaxIsSaid(t *testing.T) {
 	r.make(aJob)
 	if got := r.claim(`{"worker":"worker-1","queues":["emails"]}`); len(got.Jobs) != 1 {
 		t.Errorf("%d jobs", len(got.Jobs))
+	}
+}
+
+func TestAClaimThatSaysLittle(t *testing.T) {
+	var w jobserver.Want
+	found, err := wirejson.Read([]byte(`{"worker":"worker-1","queues":["emails"]}`), wirejson.Refuse, func(r *wirejson.Reader) { w = readClaim(r) })
+	if err != nil || len(found.Problems) > 0 || w.Wait != 20*time.Second || w.Max != 1 || w.ClaimID != "" || w.Tasks != nil {
+		t.Errorf("%+v, %v, %v", w, found, err)
 	}
 }
 
