@@ -66,7 +66,7 @@ func letterWhere(f store.LetterFilter) (where string, args []any, err error) {
 	case store.LetterOpen: // said in full, for the index
 		add("state = 'open'")
 	default:
-		add("state = ?", string(f.State))
+		add("state = +?", string(f.State)) // see selectJob
 	}
 	if len(f.IDs) > 0 {
 		ids, err := json.Marshal(f.IDs)

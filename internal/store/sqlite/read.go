@@ -98,12 +98,16 @@ func (s *Store) meta(ctx context.Context, name string) (value any, err error) {
 	return value, err
 }
 
+// In this file and others +? stands where the library would prepare a statement
+// anew for each value of a bare ?: where it compares one with the condition of a
+// partial index, and in joins.
+
 // selectJob reads what is written once of a job, by columns that scanJob takes.
 const selectJob = `SELECT j.seq, j.lane, j.run_at, j.created_at, j.timeout_ms, j.trace, j.tags, j.head, j.payload,
 	l.queue, l.task, l.version, l.endpoint, l.priority, p.body
 	FROM job j CROSS JOIN lane l ON l.lane = j.lane CROSS JOIN policy p ON p.policy = j.policy`
 
-const sqlJob = selectJob + " WHERE j.seq = ?"
+const sqlJob = selectJob + " WHERE j.seq = +?"
 
 // scanJob makes the job of a row: what is written once.
 func (s *Store) scanJob(r *row) (*job.Job, error) {
@@ -151,9 +155,9 @@ type standing struct {
 const (
 	sqlStandingRunning = `SELECT attempt, charged, lost, lost_row, unreceived FROM running WHERE seq = ?`
 	sqlStandingLast    = `SELECT number, all_charged, lost, lost_row, unreceived, next_run_at, "end", reason, ended_at, result, error
-		FROM attempt WHERE seq = ? ORDER BY number DESC LIMIT 1`
-	sqlStandingDue   = `SELECT next_run_at FROM attempt WHERE seq = ? AND next_run_at IS NOT NULL ORDER BY number DESC LIMIT 1`
-	sqlStandingError = `SELECT error FROM attempt WHERE seq = ? AND error IS NOT NULL ORDER BY number DESC LIMIT 1`
+		FROM attempt WHERE seq = +? ORDER BY number DESC LIMIT 1`
+	sqlStandingDue   = `SELECT next_run_at FROM attempt WHERE seq = +? AND next_run_at IS NOT NULL ORDER BY number DESC LIMIT 1`
+	sqlStandingError = `SELECT error FROM attempt WHERE seq = +? AND error IS NOT NULL ORDER BY number DESC LIMIT 1`
 )
 
 // standingOf reads where a job is: a row in running; its last attempt's end;
@@ -225,7 +229,7 @@ func decodeError(text string, e **job.Error) error {
 
 const (
 	sqlAttempts = `SELECT number, worker, started_at, ended_at, outcome, charged, next_run_at, note, error
-		FROM attempt WHERE seq = ? ORDER BY number`
+		FROM attempt WHERE seq = +? ORDER BY number`
 	sqlAttemptRunning = `SELECT attempt, worker, coalesce(started_at, claimed_at) FROM running WHERE seq = ?`
 )
 
@@ -316,8 +320,8 @@ func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job,
 }
 
 const (
-	sqlLogs    = `SELECT n, at, level, message FROM log WHERE seq = ? AND attempt = ? ORDER BY n`
-	sqlLogsEnd = `SELECT log_cut FROM attempt WHERE seq = ? AND number = ?`
+	sqlLogs    = `SELECT n, at, level, message FROM log WHERE seq = +? AND attempt = +? ORDER BY n`
+	sqlLogsEnd = `SELECT log_cut FROM attempt WHERE seq = +? AND number = ?`
 	sqlLogsRun = `SELECT log_cut FROM running WHERE seq = ? AND attempt = ?`
 )
 

@@ -53,9 +53,9 @@ const (
 const (
 	sqlRetain = `SELECT n, seq, "end", ended_at FROM attempt WHERE n > ? ORDER BY n LIMIT +?`
 	// A job that a person brought back after this end has gone on.
-	sqlRetainLast    = `SELECT n FROM attempt WHERE seq = ? ORDER BY number DESC LIMIT 1`
+	sqlRetainLast    = `SELECT n FROM attempt WHERE seq = +? ORDER BY number DESC LIMIT 1`
 	sqlRetainJob     = `DELETE FROM job WHERE seq = ? RETURNING lane, key`
-	sqlRetainAttempt = `DELETE FROM attempt WHERE seq = ?`
+	sqlRetainAttempt = `DELETE FROM attempt WHERE seq = +?`
 	sqlRetainLog     = `DELETE FROM log WHERE seq = ?`
 	sqlRetainKey     = `DELETE FROM idem WHERE key = ? AND seq = ?`
 )
