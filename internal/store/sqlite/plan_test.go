@@ -139,7 +139,7 @@ func TestWorkBesideABacklog(t *testing.T) {
 		s := testStore(t, Options{})
 		if at.jobs > 0 {
 			pile(t, s, "other", max(at.lanes/100, 1), at.jobs/100) // the steps are the same for more
-			pile(t, s, "q", 1, at.jobs/100)                // the lane is another one's, as its endpoint is
+			pile(t, s, "q", 1, at.jobs/100)                        // the lane is another one's, as its endpoint is
 		}
 		for _, g := range []lane.Gate{{Kind: lane.QueueGate, Name: "other"}, {Kind: lane.EndpointGate, Name: "e0"}} {
 			if err := s.Pause(t.Context(), g, "me"); err != nil {

@@ -42,9 +42,10 @@ type writer struct {
 	conn    *conn // nil while the database can't be written
 	state   *state
 	tx      tx
-	calls   []*call   // the group
-	tried   time.Time // when opening it failed last
-	trouble error     // why conn is nil
+	calls   []*call       // the group
+	tried   time.Time     // when opening it failed last
+	work    time.Duration // maxGroupWork
+	trouble error         // why conn is nil
 
 	vitals writerVitals
 }
@@ -88,13 +89,14 @@ const (
 
 func startWriter(ctx context.Context, s *Store) (*writer, error) {
 	w := &writer{
-		store: s, rand: s.options.random(), log: s.log,
+		store: s, rand: s.options.random(), log: s.log, work: maxGroupWork,
 		queue: make(chan *call, queueLength), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	w.tx.w = w
 	if err := w.open(); err != nil {
 		return nil, err
 	}
+	s.writer = w // its goroutine asks the store before each group
 	go w.loop()
 	if err := w.submit(ctx, 0, resume); err != nil {
 		return nil, errors.Join(err, w.close())
@@ -273,7 +275,7 @@ func (w *writer) group(first *call) {
 		w.calls = append(w.calls, c)
 		bytes += c.bytes
 		t.run(c)
-		if t.failed != nil || len(w.calls) == maxGroup || bytes >= maxGroupBytes || time.Since(began) >= maxGroupWork {
+		if t.failed != nil || len(w.calls) == maxGroup || bytes >= maxGroupBytes || time.Since(began) >= w.work {
 			break
 		}
 	}
@@ -311,7 +313,7 @@ func (w *writer) alone() {
 		}
 		w.answer([]*call{c})
 	}
-	if down == nil {
+	if w.usable() == nil {
 		t.begin()
 		t.serveParked()
 		t.commit()
@@ -323,6 +325,22 @@ func (w *writer) alone() {
 // that it served.
 func (w *writer) answer(calls []*call) {
 	t := &w.tx
+	// Of claims that wait, those are ended that were served; those whose fate is
+	// not known; and those that a transaction of their own could not serve, for
+	// waiting on they would fail again and again.
+	served := t.served
+	if t.end == endRefused && len(calls) > 0 {
+		served = nil
+	}
+	for _, p := range served {
+		w.state.parked.remove(p)
+	}
+	// The figures first: who was answered may look at them.
+	v := &w.vitals
+	v.operations.Add(int64(len(calls)))
+	v.lanes.Store(int64(w.state.board.Len()))
+	v.running.Store(int64(len(w.state.running)))
+	v.parked.Store(int64(len(w.state.parked.all)))
 	for _, c := range calls {
 		switch {
 		case t.failed != nil:
@@ -331,36 +349,15 @@ func (w *writer) answer(calls []*call) {
 			c.end(c.err)
 		}
 	}
-	for _, p := range t.served {
-		switch t.end {
-		case endCommitted:
-			p.call.end(p.call.err)
-		case endUnknown:
-			w.state.parked.remove(p)
+	for _, p := range served {
+		if t.failed != nil {
 			p.call.end(t.answer())
-		case endRefused, endOpen: // it waits on
+		} else {
+			p.call.end(p.call.err)
 		}
-	}
-	if t.end == endRefused && len(calls) == 0 {
-		w.failServed()
 	}
 	if t.end == endCommitted && len(t.finished) > 0 {
 		w.store.watch.ended(t.finished)
-	}
-	v := &w.vitals
-	v.operations.Add(int64(len(calls)))
-	v.lanes.Store(int64(w.state.board.Len()))
-	v.running.Store(int64(len(w.state.running)))
-	v.parked.Store(int64(len(w.state.parked.all)))
-}
-
-// failServed ends the claims that a transaction of their own could not serve:
-// waiting on, each would fail again and again.
-func (w *writer) failServed() {
-	t := &w.tx
-	for _, p := range t.served {
-		w.state.parked.remove(p)
-		p.call.end(t.answer())
 	}
 }
 
@@ -385,7 +382,9 @@ func (w *writer) usable() error {
 // broken gives the connection up: what the file says is read anew before the
 // next operation.
 func (w *writer) broken(err error) {
-	_ = w.conn.close() // it has failed already
+	if w.conn != nil {
+		_ = w.conn.close() // it has failed already
+	}
 	w.conn, w.trouble = nil, err
 	w.vitals.trouble.Store(&err)
 	w.log.Error("the store can't be written; it is opened again", "store", w.store.path, "error", err)
