@@ -35,6 +35,9 @@ func Timeline(l *message.DeadLetter) string {
 	if l.Destination != "" {
 		field("destination", "%s", plain(l.Destination))
 	}
+	if l.Source != "" {
+		field("from", "the queue of source %s", plain(l.Source))
+	}
 	if l.Route != "" {
 		field("route", "%s", plain(l.Route))
 	}

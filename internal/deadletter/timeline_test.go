@@ -69,6 +69,7 @@ func TestTimeline(t *testing.T) {
 	golden(t, "timeline-again.txt", deadletter.Timeline(&again))
 
 	schema := letter(1, func(l *message.DeadLetter) {
+		l.Source = "buffer"
 		l.Letter, l.Reason, l.Destination, l.Attempts = "01KBB0000000000000000000C3", message.ReasonSchema, "", 0
 		l.Error, l.Message.ContentType = "/total: a number is wanted", ""
 	})
