@@ -81,10 +81,10 @@ func (w *world) told(words ...string) bool {
 	return false
 }
 
-// makeKey makes a key with the scopes, over the control calls.
-func (r *runningApp) makeKey(name string, scopes ...string) string {
+// makeKey makes a key, over the control calls.
+func (r *runningApp) makeKey(name string, scopes, queues []string) string {
 	r.Helper()
-	ask, err := json.Marshal(map[string]any{"name": name, "scopes": scopes})
+	ask, err := json.Marshal(map[string]any{"name": name, "scopes": scopes, "queues": queues})
 	must(r.T, err)
 	req, err := http.NewRequest(http.MethodPost, "http://pawl/v3/keys", strings.NewReader(string(ask)))
 	must(r.T, err)
@@ -248,12 +248,13 @@ func TestWhoMayCall(t *testing.T) {
 	ep, w := newEndpoint(t), newWorld(t)
 	w.write(strings.Replace(w.jobsConf(ep.URL, "{ queues: { q: {} } }"), `listen: "127.0.0.1:2"`, `listen: "127.0.0.1:2", keys: [ `+own+` ]`, 1))
 	a := w.start()
-	admin, operator, worker := w.key(), a.makeKey("operator", "operate"), a.makeKey("worker", "work", "produce")
+	admin, operator, worker := w.key(), a.makeKey("operator", []string{"operate"}, []string{}), a.makeKey("worker", []string{"work", "produce"}, []string{})
+	narrow := a.makeKey("narrow", []string{"operate"}, []string{"q"})
 	for _, c := range []struct {
 		path, key string
 		want      int
 	}{
-		{"/v3/status", "", 401}, {"/v3/status", own, 200}, {"/v3/status", admin, 200}, {"/v3/status", operator, 200}, {"/v3/status", worker, 403},
+		{"/v3/status", "", 401}, {"/v3/status", own, 200}, {"/v3/status", admin, 200}, {"/v3/status", operator, 200}, {"/v3/status", worker, 403}, {"/v3/status", narrow, 403},
 		{"/v3/dead-letters", "", 401}, {"/v3/dead-letters", operator, 200},
 		{"/v3/queues", "", 401}, {"/v3/queues", own, 401}, {"/v3/queues", admin, 200}, {"/v3/queues", operator, 200}, {"/v3/queues", worker, 403},
 		{"/v3/keys", admin, 404}, {"/v3/nothing", admin, 404}, {"/healthz", "", 200}, {"/readyz", "", 200}, {"/metrics", "", 200}, {"/v3/openapi.json", "", 200},
