@@ -149,6 +149,19 @@ var createTests = []test{
 				r.Fatalf("job %d is %s with %s", at, j.ID, j.Content.Payload)
 			}
 		}
+		w := want("q")
+		w.Max = 1000
+		got, last := r.claim(w), 2
+		if len(got) != 1000 {
+			r.Fatalf("%d claimed at once", len(got))
+		}
+		for _, c := range got {
+			j := r.job(c.Job.ID)
+			if j.Attempts = nil; !equal(j, c.Job) || j.Priority > last {
+				r.Fatalf("claimed %+v after one with priority %d; it is %+v", c.Job, last, j)
+			}
+			last = j.Priority
+		}
 	}},
 	{"nothing for a caller who is gone", func(r *rig) {
 		ctx, cancel := context.WithCancel(r.ctx)

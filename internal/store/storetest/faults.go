@@ -25,6 +25,7 @@ func runFaults(t *testing.T, open func(t *testing.T) Harness) {
 		t.Run(string(f), func(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(operations(store.Claimed{}))) {
 				t.Run(name, func(t *testing.T) {
+					t.Parallel()
 					underFault(newRig(t, open(t)), f, name)
 				})
 			}

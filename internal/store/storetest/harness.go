@@ -83,7 +83,8 @@ func (c *Clock) Jump(d time.Duration) {
 	c.wall = c.wall.Add(d)
 }
 
-// Run runs the whole suite. open makes a new place, with nothing in it.
+// Run runs the whole suite, tests of one part in parallel. open makes a new
+// place, with nothing in it.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, part := range []struct {
 		name  string
@@ -95,7 +96,10 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			for _, c := range part.tests {
-				t.Run(c.name, func(t *testing.T) { c.run(newRig(t, open(t))) })
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.run(newRig(t, open(t)))
+				})
 			}
 		})
 	}

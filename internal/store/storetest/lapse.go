@@ -156,13 +156,23 @@ var lapseTests = []test{
 		}
 		r.same("the job", before, r.job(c.Job.ID))
 	}},
-	{"many at once", func(r *rig) {
-		for range 5 { // fewer than the brake looks at
-			r.put(newJob("few"))
+	{"hundreds at once", func(r *rig) {
+		jobs := make([]store.NewJob, 300)
+		for i := range jobs {
+			jobs[i] = numbered("q", i)
 		}
-		r.claim(want("few"))
-		if got := r.pass(leaseFor); got.Unreceived != 5 {
+		r.create(jobs...)
+		w := want("q")
+		w.Max = 1000
+		if got := r.claim(w); len(got) != 300 {
+			r.Fatalf("%d claimed", len(got))
+		}
+		// Nobody was heard of since the store was opened, so there is no brake.
+		if got := r.pass(leaseFor); got != (store.Swept{Unreceived: 300}) {
 			r.Errorf("%+v", got)
+		}
+		if got := r.claim(w); len(got) != 300 || got[299].Job.Attempt != 2 {
+			r.Errorf("%d claimed again", len(got))
 		}
 	}},
 	{"a gap without sweeps lengthens leases and timeouts, once", func(r *rig) {
