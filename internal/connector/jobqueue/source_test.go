@@ -155,6 +155,13 @@ func (q *queue) ended() map[string]connector.Ending {
 	return maps.Clone(q.endings)
 }
 
+// asked returns what the queue was asked for until now.
+func (q *queue) asked() (takes []connector.Take, extends []int, settles int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.takes), slices.Clone(q.extends), q.settles
+}
+
 // rig is a source at work on a queue.
 type rig struct {
 	*testing.T
@@ -308,7 +315,8 @@ func TestWhatIsHandedOver(t *testing.T) {
 			r.Errorf("sources (-want +got)\n%s", diff)
 		}
 		want := connector.Take{Queue: "relay:web", Tasks: []lane.Task{{Name: "t"}}, Worker: "relay:in", Max: 64}
-		if diff := cmp.Diff(want, r.q.takes[0]); diff != "" {
+		takes, _, _ := r.q.asked()
+		if diff := cmp.Diff(want, takes[0]); diff != "" {
 			r.Errorf("asked for (-want +got)\n%s", diff)
 		}
 	})
@@ -339,10 +347,11 @@ func TestLeasesAreLengthenedTogether(t *testing.T) {
 		if n := len(r.q.ended()); n != 10 {
 			r.Errorf("%d jobs are done, want 10", n)
 		}
-		if n := len(r.q.extends); n < 4 || n > 8 {
+		_, extends, _ := r.q.asked()
+		if n := len(extends); n < 4 || n > 8 {
 			r.Errorf("%d calls for 10 leases of 30s over a minute, want about one per 10s", n)
 		}
-		if most := slices.Max(r.q.extends); most != 10 {
+		if most := slices.Max(extends); most != 10 {
 			r.Errorf("%d leases in one call at most, want all 10", most)
 		}
 	})
@@ -352,8 +361,8 @@ func TestNothingIsLengthenedWithEmptyHands(t *testing.T) {
 	inBubble(t, taking(time.Second), func(r *rig) {
 		r.q.offer("a", "l1")
 		time.Sleep(time.Hour)
-		if n := len(r.q.extends); n != 0 {
-			r.Errorf("%d calls for a job of a second", n)
+		if _, extends, _ := r.q.asked(); len(extends) != 0 {
+			r.Errorf("%d calls for a job of a second", len(extends))
 		}
 	})
 }
@@ -416,7 +425,7 @@ func TestAnEndIsWrittenDownOnceTheStoreAnswers(t *testing.T) {
 		r.q.set(func() { r.q.settleErr = nil })
 		time.Sleep(10 * time.Second)
 		r.ends(map[string]connector.Ending{"l1": {How: connector.Done}})
-		if n := r.q.settles; n > 40 {
+		if _, _, n := r.q.asked(); n > 40 {
 			r.Errorf("%d tries within two minutes", n)
 		}
 	})
@@ -450,7 +459,7 @@ func TestAClosedStoreIsNotAskedAgain(t *testing.T) {
 		r.q.set(func() { r.q.settleErr = store.ErrClosed })
 		r.q.offer("a", "l1")
 		time.Sleep(time.Minute)
-		if n := r.q.settles; n != 1 {
+		if _, _, n := r.q.asked(); n != 1 {
 			r.Errorf("%d tries", n)
 		}
 	})
@@ -501,8 +510,8 @@ func TestAQueueThatDoesNotAnswer(t *testing.T) {
 		if n := r.told(event.SourceDown); n != 1 {
 			r.Errorf("told %d times that it is down", n)
 		}
-		if n := len(r.q.takes); n < 10 || n > 30 {
-			r.Errorf("%d tries within a minute", n)
+		if takes, _, _ := r.q.asked(); len(takes) < 10 || len(takes) > 30 {
+			r.Errorf("%d tries within a minute", len(takes))
 		}
 		r.q.set(func() { r.q.takeErr = nil })
 		time.Sleep(10 * time.Second)
@@ -520,8 +529,11 @@ func TestNoMoreInHandThanAskedFor(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := len(r.q.ended()); n != 100 || r.peak != 7 {
-			r.Errorf("%d done, %d at once at most; want 100 and 7", n, r.peak)
+		r.mu.Lock()
+		peak := r.peak
+		r.mu.Unlock()
+		if n := len(r.q.ended()); n != 100 || peak != 7 {
+			r.Errorf("%d done, %d at once at most; want 100 and 7", n, peak)
 		}
 	}, func(e *connector.Env) { e.MaxInFlight = 7 })
 }
@@ -535,8 +547,8 @@ func TestNoMoreIsTakenWhileTheBytesInHandAreMany(t *testing.T) {
 		synctest.Wait()
 		r.q.offer("b", "l2")
 		synctest.Wait()
-		if n := len(r.q.takes); n != 1 {
-			r.Errorf("%d Takes with 32 MiB in hand, want the one that brought them", n)
+		if takes, _, _ := r.q.asked(); len(takes) != 1 {
+			r.Errorf("%d Takes with 32 MiB in hand, want the one that brought them", len(takes))
 		}
 		time.Sleep(time.Minute)
 		r.ends(map[string]connector.Ending{"l1": {How: connector.Done}, "l2": {How: connector.Done}})
