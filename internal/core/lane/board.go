@@ -18,10 +18,8 @@ type Board struct {
 	opening heap[*gate]
 	// now is the newest time that was handed in.
 	now time.Time
-	// turns are which queue of a want begins its next plan, by the want's name,
-	// which name is for making.
-	turns map[string]int
-	name  []byte
+	// turns are the places of the queues of a want that begin its next plan.
+	turns map[wantName]int
 	// plans counts plans, to mark what one has seen.
 	plans int64
 	// steps counts the lanes, groups and gates that were looked at or moved:
@@ -86,7 +84,7 @@ type gate struct {
 
 // NewBoard returns a board without lanes, all gates open.
 func NewBoard() *Board {
-	b := &Board{lanes: map[ID]*line{}, ids: map[Key]ID{}, queues: map[string]*queue{}, gates: map[Gate]*gate{}, turns: map[string]int{}}
+	b := &Board{lanes: map[ID]*line{}, ids: map[Key]ID{}, queues: map[string]*queue{}, gates: map[Gate]*gate{}, turns: map[wantName]int{}}
 	b.due = heap[*queue]{
 		less:  func(a, b *queue) bool { return waitsLess(a.waiting.first(), b.waiting.first()) },
 		place: func(q *queue) *int { return &q.due },

@@ -93,7 +93,7 @@ func (b *Board) searches(w Want) []*search {
 	if w.Max <= 0 {
 		return nil
 	}
-	turn := b.turn(w)
+	turn, name := b.turn(w)
 	for i := range w.Queues {
 		at := (turn + i) % len(w.Queues)
 		q := b.queues[w.Queues[at]]
@@ -105,7 +105,7 @@ func (b *Board) searches(w Want) []*search {
 			continue
 		}
 		if b.ring = append(b.ring, &q.search); len(b.ring) == 1 {
-			b.begun(w, at)
+			b.begun(w, name, at)
 		}
 	}
 	return b.ring
@@ -115,33 +115,51 @@ func (b *Board) searches(w Want) []*search {
 // worker.
 const maxTurns = 4096
 
-// turn returns which of w's queues may begin its next plan. A want whose turns
-// are not kept begins anywhere.
-func (b *Board) turn(w Want) int {
+// turn returns which of w's queues may begin its next plan, and the name under
+// which begun keeps the one after. A want whose turns are not kept begins
+// anywhere.
+func (b *Board) turn(w Want) (turn int, name wantName) {
 	if len(w.Queues) <= 1 {
-		return 0
+		return 0, 0
 	}
-	b.name = b.name[:0]
-	for _, q := range w.Queues {
-		b.name = append(append(b.name, q...), 0)
+	name = nameOf(w)
+	if turn, ok := b.turns[name]; ok {
+		return turn % len(w.Queues), name
 	}
-	for _, t := range w.Tasks {
-		b.name = append(append(append(append(b.name, 1), t.Name...), 0), t.Version...)
-	}
-	if turn, ok := b.turns[string(b.name)]; ok {
-		return turn
-	}
-	return int(b.plans % int64(len(w.Queues)))
+	return int(b.plans % int64(len(w.Queues))), name
 }
 
-// begun gives the next turn of the want that turn was just asked for to the
-// queue after this one.
-func (b *Board) begun(w Want, at int) {
+// begun gives the next turn of a want to the queue after the one at this place.
+func (b *Board) begun(w Want, name wantName, at int) {
 	if len(w.Queues) <= 1 {
 		return
 	}
-	if _, ok := b.turns[string(b.name)]; !ok && len(b.turns) >= maxTurns {
+	if _, ok := b.turns[name]; !ok && len(b.turns) >= maxTurns {
 		clear(b.turns)
 	}
-	b.turns[string(b.name)] = (at + 1) % len(w.Queues)
+	b.turns[name] = at + 1
+}
+
+// wantName stands for a want's queues and tasks. Two wants of one name, which is
+// as likely as any two 64-bit numbers being the same, would share their turns.
+type wantName uint64
+
+// nameOf is the FNV-1a hash of all that a want names.
+func nameOf(w Want) wantName {
+	h := uint64(14695981039346656037)
+	add := func(text string) {
+		for i := range len(text) {
+			h = (h ^ uint64(text[i])) * 1099511628211
+		}
+		h = (h ^ 0xff) * 1099511628211 // no byte of a name: it ends one
+	}
+	for _, q := range w.Queues {
+		add(q)
+	}
+	add("")
+	for _, t := range w.Tasks {
+		add(t.Name)
+		add(t.Version)
+	}
+	return wantName(h)
 }
