@@ -26,6 +26,7 @@ type history struct {
 	ctx   context.Context
 	clock *storetest.Clock
 	open  func() store.Store
+	leave func() // copies the files, and opens the copy from then on
 	store store.Store
 	model *model
 	keep  store.Retention
@@ -466,14 +467,25 @@ func (h *history) gate() {
 }
 
 func (h *history) restart() {
-	h.must(h.store.Close())
 	away := pick(h, 0, time.Second, 10*time.Minute)
-	h.clock.Pass(away)
-	h.store = h.open()
-	h.time()
+	if h.chance(0.5) {
+		h.must(h.store.Close())
+		h.clock.Pass(away)
+		h.store = h.open()
+		h.time()
+		h.tell("a restart after %v", away)
+		h.happened["restarts"]++
+	} else {
+		h.leave() // what stands in the files at this moment is all that is left
+		h.must(h.store.Close())
+		h.clock.Pass(away)
+		h.store = h.open()
+		// The file knows the time of its last commit, not of the last look.
+		h.model.now = h.store.Now()
+		h.tell("killed, and started after %v", away)
+		h.happened["kills"]++
+	}
 	h.model.reopen()
-	h.tell("a restart after %v", away)
-	h.happened["restarts"]++
 }
 
 func (h *history) retain() {

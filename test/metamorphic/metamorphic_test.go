@@ -70,7 +70,7 @@ func TestHistories(t *testing.T) {
 		t.Logf("%6d %s", all[what], what)
 	}
 	for _, what := range []string{
-		"brakes", "claimed", "claims again", "conflicts", "found by key", "found in the batch", "gaps", "lost", "removed", "reports", "reports again",
+		"brakes", "claimed", "claims again", "conflicts", "found by key", "found in the batch", "gaps", "kills", "lost", "removed", "reports", "reports again",
 		"restarts", "stale reports", "timed out", "unreceived",
 	} {
 		if n >= 50 && all[what] < n/5 {
@@ -86,6 +86,19 @@ func simulate(t *testing.T, seed uint64) happened {
 	h := &history{
 		T: t, Rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), ctx: t.Context(), clock: clock,
 		model: newModel(), happened: happened{}, keep: store.Retention{Finished: time.Minute, DeadLetters: 3 * time.Minute},
+	}
+	h.leave = func() {
+		folder := t.TempDir()
+		for _, suffix := range []string{"", "-wal"} {
+			b, err := os.ReadFile(path + suffix)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(folder, "pawl.db"+suffix), b, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		path = filepath.Join(folder, "pawl.db")
 	}
 	h.open = func() store.Store {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Wall: clock.Wall, Mono: clock.Mono, Rand: storetest.Half})
