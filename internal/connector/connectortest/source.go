@@ -67,7 +67,7 @@ func Source(t *testing.T, h SourceHarness) {
 	h.run(t, "BytesUnchanged", (*sourceCheck).bytesUnchanged)
 	h.run(t, "AckOnlyWhenSettled", (*sourceCheck).ackOnlyWhenSettled)
 	for _, s := range []event.Settlement{
-		event.SettledDelivered, event.SettledDeadLettered, event.SettledFiltered, event.SettledUnrouted,
+		event.SettledDelivered, event.SettledDeadLettered, event.SettledFiltered, event.SettledUnrouted, event.SettledStored,
 	} {
 		h.run(t, "Acked/"+string(s), func(c *sourceCheck) { c.reply(connector.Settlement{Status: s}, Acked) })
 	}

@@ -27,7 +27,7 @@ func (s *sender) Send(ctx context.Context, m connectortest.Sent) (connectortest.
 	}
 	defer res.Body.Close()
 	switch res.StatusCode {
-	case nethttp.StatusOK:
+	case nethttp.StatusOK, nethttp.StatusAccepted:
 		return connectortest.Acked, nil
 	case nethttp.StatusServiceUnavailable:
 		if res.Header.Get("Retry-After") == "" {
