@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/store"
 	"github.com/pawlhq/pawl/internal/store/sqlite/faultvfs"
@@ -110,12 +112,6 @@ func TestLongReaderIsLogged(t *testing.T) {
 		put(t, s, newJob("q"))
 		return log.count(said) > 0
 	})
-	for range 20 { // it is said once a minute
-		put(t, s, newJob("q"))
-	}
-	if n := log.count(said); n != 1 {
-		t.Errorf("it was said %d times", n)
-	}
 	if err := reader.close(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +119,37 @@ func TestLongReaderIsLogged(t *testing.T) {
 		put(t, s, newJob("q"))
 		return s.Vitals().WALBytes <= MaxWAL
 	})
+}
+
+// It is said when the writer had its turn, and then once a minute.
+func TestWarnOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		k := &walKeeper{store: &Store{log: log.logger()}}
+		for i, want := range []struct {
+			rest  time.Duration
+			lines int
+		}{{0, 0}, {walEvery, 0}, {time.Second, 1}, {walEvery, 1}, {walWarnEvery / 2, 1}, {walWarnEvery / 2, 2}} {
+			time.Sleep(want.rest)
+			k.warn(walSize{all: MaxWAL})
+			if n := log.count("over its bound"); n != want.lines {
+				t.Errorf("look %d: said %d times, want %d", i, n, want.lines)
+			}
+		}
+	})
+}
+
+// The WAL is moved long before its bound, beside the writer.
+func TestKeeperMoves(t *testing.T) {
+	s := testStore(t, Options{})
+	fill(t, s, checkpointAt>>20+1)
+	until(t, func() bool {
+		put(t, s, newJob("q"))
+		return s.Vitals().Bytes >= checkpointAt
+	})
+	if n := s.Vitals().WALBytes; n >= MaxWAL {
+		t.Errorf("the WAL had to grow to %d MiB", n>>20)
+	}
 }
 
 // A checkpoint that fails stops nobody, is logged, and is done when it can be.

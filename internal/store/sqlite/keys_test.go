@@ -99,6 +99,20 @@ func normal(keys []store.Key) []store.Key {
 	return keys
 }
 
+// A read that began before a revocation and ends after it changes nothing.
+func TestLateReadOfARevokedKey(t *testing.T) {
+	var c keyCache
+	good := testKey(1)
+	bad := good
+	bad.Revoked = time.UnixMilli(5)
+	c.read(good)
+	c.revoked(bad)
+	c.read(good)
+	if k, ok := c.get(good.Hash); !ok || k.Revoked.IsZero() {
+		t.Errorf("the key is good again: %+v", k)
+	}
+}
+
 // However reads and revocations meet, none that begins after a revocation finds
 // the key good.
 func TestRevokedStaysRevoked(t *testing.T) {
