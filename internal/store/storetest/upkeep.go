@@ -330,6 +330,17 @@ var restartTests = []test{
 			r.Errorf("a worker that was heard of before the restart: %s", j.Attempts[0].Outcome)
 		}
 	}},
+	{"who was heard of before is lost after", func(r *rig) {
+		for _, kind := range []store.ReportType{store.Start, store.Heartbeat, store.AddLog} {
+			c := r.begin(newJob(string(kind)))
+			r.say(report(kind, c))
+			r.restart(time.Second)
+			r.pass(leaseFor)
+			if j := r.job(c.Job.ID); j.Attempts[0].Outcome != job.OutcomeLost || j.Counts.Lost != 1 {
+				r.Errorf("after a %s: %s", kind, j.Attempts[0].Outcome)
+			}
+		}
+	}},
 	{"the relay's own leases end with its process", func(r *rig) {
 		id, other := r.put(newJob("relay")), r.put(newJob("other"))
 		w := want("relay")
