@@ -182,6 +182,33 @@ func TestStoredRepeatsAndPauses(t *testing.T) {
 	}
 }
 
+// What waits in the queue waits for places, and is not sent back and forth.
+func TestStoredWaitsForPlaces(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	release := ep.hold()
+	w.write(strings.Replace(w.jobsConf(ep.URL, "{}"), "ack: stored", "ack: stored, max_in_flight_bytes: 1KiB", 1))
+	a := w.start()
+	const n, fit = 5, 4 // of some 210 bytes each
+	for i := range n {
+		if status, body := w.send("127.0.0.1:1", fmt.Sprintf("%d%s", i, strings.Repeat("x", 200))); status != http.StatusAccepted {
+			t.Errorf("message %d was answered %d %s", i, status, body)
+		}
+	}
+	metrics := func() string {
+		_, text := w.ask(http.MethodGet, "127.0.0.1:2", "/metrics", "", "")
+		return text
+	}
+	eventually(t, "those that fit are sent, the rest is in hand", func() bool {
+		return ep.count() == fit && strings.Contains(metrics(), `pawl_jobs{queue="relay:web",status="running"} 5`)
+	})
+	release()
+	eventually(t, "all are", func() bool { return ep.count() == n })
+	if text := metrics(); !strings.Contains(text, `pawl_source_messages_total{outcome="refused",source="web"} 0`) {
+		t.Error("messages from the queue were refused")
+	}
+	a.end()
+}
+
 func TestFirstKey(t *testing.T) {
 	ep, w := newEndpoint(t), newWorld(t)
 	w.write(w.jobsConf(ep.URL, "{ queues: { q: {} } }"))

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pawlhq/pawl/internal/config"
@@ -31,10 +32,15 @@ func (s scripted) Put(ctx context.Context, p connector.Put) (connector.Kept, err
 
 func newIntakeFor(put func(context.Context, connector.Put) (connector.Kept, error)) (in *intake, letters *[]*message.DeadLetter, counted *[]event.Settlement) {
 	letters, counted = &[]*message.DeadLetter{}, &[]event.Settlement{}
+	var mu sync.Mutex
 	return &intake{
 		source: "web", queues: scripted{put: put}, places: semaphore.New(2), bytes: semaphore.New(100),
 		paused: func(string) bool { return false },
-		events: func(e event.Event) { *counted = append(*counted, e.Settlement) },
+		events: func(e event.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			*counted = append(*counted, e.Settlement)
+		},
 		letter: func(_ context.Context, l *message.DeadLetter) error { *letters = append(*letters, l); return nil },
 	}, letters, counted
 }
@@ -51,7 +57,15 @@ func TestIntakeBounds(t *testing.T) {
 		return connector.Kept{}, nil
 	})
 	done := make(chan connector.Settlement)
-	hold := func(size int) { go func() { done <- in.Handle(t.Context(), delivery("held", size)) }(); <-begun }
+	hold := func(size int) {
+		t.Helper()
+		go func() { done <- in.Handle(t.Context(), delivery("held", size)) }()
+		select {
+		case <-begun:
+		case s := <-done:
+			t.Fatalf("there is room, and it was %+v", s)
+		}
+	}
 	refused := func(what string, size int) {
 		t.Helper()
 		if s := in.Handle(t.Context(), delivery("m", size)); s.Status != event.SettledRefused || s.RetryAfter == 0 {
