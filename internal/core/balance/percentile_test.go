@@ -103,6 +103,21 @@ func TestPercentileByHand(t *testing.T) {
 	}
 }
 
+// 0.07 × 100 is a little more than 7 in floating point.
+func TestPercentileRanksExactly(t *testing.T) {
+	p := balance.NewPercentile(start)
+	for i := range 100 {
+		p.Observe(start, time.Duration(i+1)*100*ms)
+	}
+	for i := range 10 {
+		q := float64(i+1) / 100
+		got, _ := p.Quantile(start, q)
+		if want := time.Duration(i+1) * 100 * ms; math.Abs(float64(got-want)) > 0.05*float64(want) {
+			t.Errorf("the quantile %v is %v, want %v", q, got, want)
+		}
+	}
+}
+
 func TestPercentileAllocatesNothing(t *testing.T) {
 	p, now := balance.NewPercentile(start), start
 	if n := testing.AllocsPerRun(1000, func() {

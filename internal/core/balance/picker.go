@@ -61,7 +61,7 @@ type member struct {
 	turn    uint64    // the pick that was its last; 0 is none
 	credit  int       // of Weighted: what it is behind its share, in sums of weights
 	latency average   // how long its answers took
-	asked   time.Time // when LeastLatency last sent to it to find out; zero is not since a sample
+	asked   time.Time // when LeastLatency last sent to it to find out
 }
 
 // New returns a picker of a group at now. A strategy that is none is taken as
@@ -210,7 +210,6 @@ func (p *Picker) Observe(now time.Time, name string, latency time.Duration) {
 	for i := range p.members {
 		if m := &p.members[i]; m.Name == name {
 			m.latency.add(p.now, latency)
-			m.asked = time.Time{}
 			return
 		}
 	}

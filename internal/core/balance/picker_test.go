@@ -326,6 +326,16 @@ func TestConfigureKeepsWhatIsKnown(t *testing.T) {
 	g.want(t, "anbanb")
 }
 
+// Sends of another strategy were not there to find out.
+func TestLeastLatencyAfterFailover(t *testing.T) {
+	g := newGroup(balance.Failover, 2)
+	g.want(t, "aa")
+	g.Configure(g.now, balance.LeastLatency, []balance.Member{{Name: "a"}, {Name: "b"}})
+	g.want(t, "b")
+	g.Observe(g.now, "b", ms)
+	g.want(t, "abb")
+}
+
 func TestConfigureKeepsTheCycle(t *testing.T) {
 	members := []balance.Member{{Name: "a", Weight: 5}, {Name: "b", Weight: 1}, {Name: "c", Weight: 1}}
 	g := newGroup(balance.Weighted, 3, 5, 1, 1)

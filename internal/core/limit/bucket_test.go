@@ -184,6 +184,7 @@ func TestBucketNeverLetsMoreThrough(t *testing.T) {
 			switch what := rapid.IntRange(0, 11).Draw(t, "what"); {
 			case what < 4:
 				now = now.Add(wait(t, r))
+				b.Look(now)
 			case what == 4:
 				b.Configure(now, r)
 			case what < 8 && len(tokens) > 0:

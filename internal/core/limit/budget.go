@@ -26,7 +26,7 @@ const (
 // the first. What follows for any stretch, of any length t: its repeats are at
 // most ratio × the first attempts in it or in the window before it, plus
 // min_per_second × (t + window). At steady traffic at least nine tenths of what
-// the formula allows are granted.
+// the formula allows are granted, less one a window at most.
 //
 // It counts in slots, a twentieth of the window each, cut at multiples of their
 // width since 1970. A slot that lies partly in the window counts with all its
