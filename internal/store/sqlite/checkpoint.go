@@ -20,8 +20,8 @@ const (
 	walEvery = 100 * time.Millisecond
 	// walPause is how long a checkpoint rests that failed.
 	walPause = time.Second
-	// walWarnEvery is how often a reader that keeps the WAL from beginning anew
-	// is logged.
+	// walWarnEvery is how often it is logged that the WAL can't be moved, or
+	// begin anew.
 	walWarnEvery = time.Minute
 )
 
@@ -44,6 +44,9 @@ type walKeeper struct {
 
 	// due: the WAL is over its bound and wants the writer to let it begin anew.
 	due atomic.Bool
+	// complained is when a failed checkpoint was logged last, in Unix
+	// milliseconds.
+	complained atomic.Int64
 	// over is since when the WAL has been over its bound, warned when that was
 	// logged last. They are the keeper's own.
 	over, warned time.Time
@@ -82,11 +85,20 @@ func (k *walKeeper) run() {
 		}
 		pause := walEvery
 		if err := k.look(); err != nil {
-			k.store.log.Error("the WAL could not be moved into the file; it grows until it can", "store", k.store.path, "error", explain(err))
+			k.complain(err)
 			pause = walPause
 		}
 		rest.Reset(pause)
 	}
+}
+
+// complain logs that a checkpoint failed, at once and then once a minute.
+func (k *walKeeper) complain(err error) {
+	last, now := k.complained.Load(), time.Now().UnixMilli()
+	if now-last < walWarnEvery.Milliseconds() || !k.complained.CompareAndSwap(last, now) {
+		return
+	}
+	k.store.log.Error("the WAL could not be moved into the file; it grows until it can", "store", k.store.path, "error", explain(err))
 }
 
 // walSize is what a look at the WAL found, in bytes.
@@ -155,7 +167,7 @@ func (s *Store) beforeGroup() {
 	}
 	s.wal.due.Store(false)
 	if _, err := s.writer.conn.walSize(sqlCheckpoint); err != nil {
-		s.log.Error("the WAL could not be moved into the file; it grows until it can", "store", s.path, "error", explain(err))
+		s.wal.complain(err)
 	}
 }
 

@@ -52,6 +52,21 @@ func fill(t *testing.T, s *Store, mib int) {
 	}
 }
 
+// another is a connection beside the store's own.
+func another(t *testing.T, s *Store, r role) *conn {
+	t.Helper()
+	c, err := openConn(s.path, "", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
 func TestWALStaysBounded(t *testing.T) {
 	s := testStore(t, Options{})
 	// Twice the bound: the keeper moves what is there, the writer lets the WAL
@@ -77,17 +92,18 @@ func TestWALStaysBounded(t *testing.T) {
 // To look at the WAL moves nothing.
 func TestLookMovesNothing(t *testing.T) {
 	s := testStore(t, Options{})
-	if _, err := s.wal.conn.walSize(sqlCheckpoint); err != nil {
+	c := another(t, s, checkpointing)
+	if _, err := c.walSize(sqlCheckpoint); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, s, 1)
 	for range 2 {
-		size, err := s.wal.conn.walSize(sqlWALSize)
+		size, err := c.walSize(sqlWALSize)
 		if err != nil || size.all < 1<<20 || size.all-size.moved < 1<<20 {
 			t.Errorf("%+v, %v: more than 1 MiB was written", size, err)
 		}
 	}
-	size, err := s.wal.conn.walSize(sqlCheckpoint)
+	size, err := c.walSize(sqlCheckpoint)
 	if err != nil || size.moved != size.all {
 		t.Errorf("after a checkpoint: %+v, %v", size, err)
 	}
@@ -96,10 +112,7 @@ func TestLookMovesNothing(t *testing.T) {
 func TestLongReaderIsLogged(t *testing.T) {
 	var log lines
 	s := testStore(t, Options{Log: log.logger()})
-	reader, err := openConn(s.path, "", reading)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := another(t, s, reading)
 	if _, err := reader.exec("BEGIN"); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +125,7 @@ func TestLongReaderIsLogged(t *testing.T) {
 		put(t, s, newJob("q"))
 		return log.count(said) > 0
 	})
-	if err := reader.close(); err != nil {
+	if _, err := reader.exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	until(t, func() bool {
@@ -135,6 +148,20 @@ func TestWarnOnceAMinute(t *testing.T) {
 			if n := log.count("over its bound"); n != want.lines {
 				t.Errorf("look %d: said %d times, want %d", i, n, want.lines)
 			}
+		}
+	})
+}
+
+func TestComplainOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		k := &walKeeper{store: &Store{log: log.logger()}}
+		for range 61 {
+			k.complain(errors.New("no"))
+			time.Sleep(time.Second)
+		}
+		if n := log.count("could not be moved"); n != 2 {
+			t.Errorf("said %d times in 61 seconds, want 2", n)
 		}
 	})
 }
@@ -238,7 +265,7 @@ func TestBackup(t *testing.T) {
 	if rows := rowsOf(t, c, "ready"); rows != ready {
 		t.Errorf("the copy has %d queued jobs and counts %d", rows, ready)
 	}
-	if ok := setting(t, c.wal.conn, "PRAGMA integrity_check"); ok != "ok" {
+	if ok := setting(t, another(t, c, reading), "PRAGMA integrity_check"); ok != "ok" {
 		t.Errorf("the copy: %v", ok)
 	}
 	if got := take(t, c, "q", 10); len(got) != 2 {

@@ -114,9 +114,28 @@ func TestOldFiles(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "pawl.db")
 			writeFile(t, path, string(data))
-			checkOldFile(t, testStore(t, Options{Path: path}))
+			s := testStore(t, Options{Path: path})
+			checkOldFile(t, s)
+			// A migration that was edited after a file was made shows here.
+			if got, want := schemaOf(t, s), schemaOf(t, testStore(t, Options{})); got != want {
+				t.Errorf("brought to the newest schema it has\n%s\na new store has\n%s", got, want)
+			}
 		})
 	}
+}
+
+func schemaOf(t *testing.T, s *Store) string {
+	t.Helper()
+	var b strings.Builder
+	if err := s.readers.use(t.Context(), func(c *conn) error {
+		return c.each("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name", func(r *row) error {
+			b.WriteString(r.text(0) + "\n")
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 // writeOldFile makes a store in which every table has a row.
