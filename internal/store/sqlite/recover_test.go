@@ -61,7 +61,7 @@ func TestRestartKeepsLeases(t *testing.T) {
 		h.step(time.Second)
 		sweep(t, s)
 	}
-	if got := listed2(t, s, store.Filter{Status: job.Queued}); len(got) != 1 || got[0].Counts.Unreceived != 1 {
+	if got := listJobs(t, s, store.Filter{Status: job.Queued}); len(got) != 1 || got[0].Counts.Unreceived != 1 {
 		t.Errorf("queued again: %+v, want the one that was never heard of", got)
 	}
 	checkMemory(t, s)

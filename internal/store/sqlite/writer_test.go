@@ -250,17 +250,17 @@ func TestCommitsThatFail(t *testing.T) {
 			j.Key = "key"
 			_, err := s.Create(t.Context(), []store.NewJob{j})
 			return err
-		}, func(t *testing.T, s *Store) bool { return len(listed2(t, s, store.Filter{Queue: "made"})) == 1 }},
+		}, func(t *testing.T, s *Store) bool { return len(listJobs(t, s, store.Filter{Queue: "made"})) == 1 }},
 		{"claim", func(t *testing.T, s *Store) error {
 			_, err := s.Claim(t.Context(), want("first", 1, 0))
 			return err
-		}, func(t *testing.T, s *Store) bool { return listed2(t, s, store.Filter{Queue: "first"})[0].Attempt == 1 }},
+		}, func(t *testing.T, s *Store) bool { return listJobs(t, s, store.Filter{Queue: "first"})[0].Attempt == 1 }},
 		{"report", func(t *testing.T, s *Store) error {
 			lease := s.tokens.Make(2, 1)
 			_, err := s.Report(t.Context(), []store.Report{{Type: store.Complete, Lease: lease, Result: []byte("1")}})
 			return err
 		}, func(t *testing.T, s *Store) bool {
-			return listed2(t, s, store.Filter{Queue: "second"})[0].Status == job.Succeeded
+			return listJobs(t, s, store.Filter{Queue: "second"})[0].Status == job.Succeeded
 		}},
 	}
 	faults := map[string]faultvfs.Fault{
@@ -339,14 +339,19 @@ func TestCommitsThatFail(t *testing.T) {
 // count is an operation that writes.
 func count(x *tx) error { _, err := x.exec(sqlCount); return err }
 
-func listed2(t *testing.T, s *Store, f store.Filter) []*job.Job {
+// listJobs lists jobs over every page: on a slow machine one may be short.
+func listJobs(t *testing.T, s *Store, f store.Filter) (jobs []*job.Job) {
 	t.Helper()
-	f.Limit = 10
-	page, err := s.List(t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
+	for f.Limit = 10; ; {
+		page, err := s.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, page.Jobs...)
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return jobs
+		}
 	}
-	return page.Jobs
 }
 
 // On a full disk the operation that fits is done, the one that does not is not.
