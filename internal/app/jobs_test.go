@@ -310,6 +310,18 @@ func TestOwnListener(t *testing.T) {
 			t.Errorf("%s%s: %d, want %d: %s", c.address, c.path, got, c.want, text)
 		}
 	}
+	w.write(w.jobsConf(ep.URL, `{ listen: "127.0.0.1:4", queues: { q: {} } }`))
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got, text := w.ask(http.MethodGet, "127.0.0.1:4", "/v3/queues", key, ""); got != http.StatusOK {
+		t.Errorf("after it moved: %d %s", got, text)
+	}
+	w.mu.Lock()
+	if w.open["127.0.0.1:3"] != 0 {
+		t.Error("the old address is open still")
+	}
+	w.mu.Unlock()
 	a.end()
 }
 

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json/v2"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/app"
 	"github.com/pawlhq/pawl/internal/builtin"
+	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/httpapi"
 	"github.com/pawlhq/pawl/internal/jobserver"
@@ -322,6 +324,40 @@ func TestKeys(t *testing.T) {
 	}
 	if code, _, _ := call(t, "", "keys", "revoke", "-c", jobsYAML, "nosuch"); code != exitNo {
 		t.Errorf("no such key: exit %d", code)
+	}
+}
+
+// TestKeysOfARunningPawl: the store has one owner, so its keys are made by it.
+func TestKeysOfARunningPawl(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("PAWL_TEST_STATE", state)
+	kinds := builtin.Connectors()
+	a, err := app.New(app.Options{
+		Load:     func() (*config.Config, *config.Report) { return app.Load([]string{jobsYAML}, kinds) },
+		Registry: kinds, Stderr: io.Discard, Version: version(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- a.Run(ctx) }()
+	must(t, "keys", "create", "--state", state, "--name", "shop", "--scope", "produce")
+	if out := must(t, "keys", "list", "--state", state); !strings.Contains(out, "admin") || !strings.Contains(out, "shop") {
+		t.Errorf("the list is\n%s", out)
+	}
+	code, _, errOut := call(t, "", "keys", "create", "--state", state, "--name", "b", "--scope", "admn")
+	if code != exitUsage || !strings.Contains(errOut, `did you mean "admin"?`) {
+		t.Errorf("a wrong scope: exit %d, %s", code, errOut)
+	}
+	must(t, "keys", "revoke", "--state", state, "shop")
+	if code, _, _ := call(t, "", "keys", "revoke", "--state", state, "nosuch"); code != exitNo {
+		t.Errorf("no such key: exit %d", code)
+	}
+	must(t, "backup", "--state", state, filepath.Join(t.TempDir(), "copy.db"))
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
