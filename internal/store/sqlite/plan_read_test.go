@@ -35,7 +35,7 @@ func TestReaderPlans(t *testing.T) {
 	const idsOf = "LIST SUBQUERY 1\nSCAN json_each VIRTUAL TABLE INDEX 1:"
 	for text, want := range map[string]string{
 		sqlJob:             jobAndAll,
-		sqlContents:        jobAndAll,
+		sqlContents:        jobAndAll + "\nCORRELATED SCALAR SUBQUERY 1\nSEARCH a USING INDEX attempt_error (seq=?)",
 		sqlStandingRunning: runningOf,
 		sqlStandingLast:    attemptsOf,
 		sqlStandingDue:     attemptsOf,

@@ -103,9 +103,12 @@ func (s *Store) meta(ctx context.Context, name string) (value any, err error) {
 // partial index, and in joins.
 
 // selectJob reads what is written once of a job, by columns that scanJob takes.
-const selectJob = `SELECT j.seq, j.lane, j.run_at, j.created_at, j.timeout_ms, j.trace, j.tags, j.head, j.payload,
-	l.queue, l.task, l.version, l.endpoint, l.priority, p.body
-	FROM job j CROSS JOIN lane l ON l.lane = j.lane CROSS JOIN policy p ON p.policy = j.policy`
+const selectJob = `SELECT ` + jobColumns + fromJob
+
+const jobColumns = `j.seq, j.lane, j.run_at, j.created_at, j.timeout_ms, j.trace, j.tags, j.head, j.payload,
+	l.queue, l.task, l.version, l.endpoint, l.priority, p.body`
+
+const fromJob = ` FROM job j CROSS JOIN lane l ON l.lane = j.lane CROSS JOIN policy p ON p.policy = j.policy`
 
 const sqlJob = selectJob + " WHERE j.seq = +?"
 
@@ -292,10 +295,11 @@ func attemptsOf(c *conn, seq int64) ([]job.Attempt, error) {
 // contentChunk is how many jobs one statement of contents reads.
 const contentChunk = 32
 
-var sqlContents = selectJob + " WHERE j.seq IN (" + strings.Repeat("?, ", contentChunk-1) + "?)"
+var sqlContents = `SELECT ` + jobColumns + `,
+	(SELECT a.error FROM attempt a WHERE a.seq = j.seq AND a.error IS NOT NULL ORDER BY a.number DESC LIMIT 1)` + fromJob + " WHERE j.seq IN (" + strings.Repeat("?, ", contentChunk-1) + "?)"
 
-// contents reads what is written once of jobs that were claimed, after the
-// commit. Each chunk is a read of its own: what they read does not change.
+// contents reads what is written once of jobs that were claimed, and their last
+// error, after the commit. Each chunk is a read of its own: what they read does not change.
 func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job, error) {
 	found := make(map[int64]*job.Job, len(seqs))
 	for len(seqs) > 0 {
@@ -307,6 +311,9 @@ func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job,
 		err := s.readers.use(ctx, func(c *conn) error {
 			return c.each(sqlContents, func(r *row) error {
 				j, err := s.scanJob(r)
+				if err == nil && r.set(15) {
+					err = decodeError(r.text(15), &j.LastError)
+				}
 				found[r.int(0)] = j
 				return err
 			}, args...)

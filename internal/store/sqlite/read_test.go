@@ -140,6 +140,9 @@ func TestJobOverItsLife(t *testing.T) {
 
 	h.step(time.Minute)
 	got = take(t, s, "emails", 1)[0]
+	if e := got.Job.LastError; e == nil || e.Message != "try" {
+		t.Errorf("claimed again its last error is %+v", e)
+	}
 	if j = get(); j.Status != job.Running || j.Attempt != 2 || !j.RunAt.Equal(due) || j.LastError == nil {
 		t.Errorf("running again it reads as %+v", j)
 	}
