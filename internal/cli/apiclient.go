@@ -195,13 +195,16 @@ func (w *inMemory) Write(b []byte) (int, error) { return w.body.Write(b) }
 type apiFlags struct{ server, keyFile string }
 
 func (f *apiFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.server, "server", "", "`URL` of the job API (default $"+serverEnv+", else "+defaultServer+")")
+	c.Flags().StringVar(&f.server, "server", "", "`URL` of the job API (default $"+serverEnv+", else where the configuration serves it, else "+defaultServer+")")
 	c.Flags().StringVar(&f.keyFile, "key-file", "", "`FILE` with the API key (default $"+keyEnv+", else "+"pawl.key in the state folder where the server is this machine)")
 }
 
 // api returns a client of the server that the flags and the environment name.
 func (sh *shell) api(f *apiFlags) (*apiClient, error) {
-	base := orElse(f.server, orElse(os.Getenv(serverEnv), defaultServer))
+	base := orElse(f.server, os.Getenv(serverEnv))
+	if base == "" {
+		base = orElse(sh.ownServer(), defaultServer)
+	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, usagef("--server: %q is no address of a pawl; write it like %s", base, defaultServer)
@@ -211,6 +214,27 @@ func (sh *shell) api(f *apiFlags) (*apiClient, error) {
 		return nil, err
 	}
 	return newAPIClient(base, key, http.DefaultTransport), nil
+}
+
+// ownServer is where the configuration of this folder, or of -c, serves the job
+// API; "" where there is none that loads, or no port that is known beforehand.
+func (sh *shell) ownServer() string {
+	c, report := app.Load(sh.paths, sh.kinds)
+	if report.Errors() > 0 || c.Jobs == nil {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(c.Jobs.Listen)
+	if err != nil || port == "0" {
+		return ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http"
+	if c.Jobs.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
 // apiKey finds the key. The one in the state folder is an admin's: it goes to

@@ -293,6 +293,24 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
+// TestOwnServer: a command in a folder with a configuration finds its API.
+func TestOwnServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pawl.yaml")
+	for text, want := range map[string]string{
+		"jobs: {}": "http://127.0.0.1:7077", "jobs: { listen: '127.0.0.1:7078' }": "http://127.0.0.1:7078",
+		"jobs: { listen: ':7078' }": "http://127.0.0.1:7078", "jobs: { listen: '[::]:7078' }": "http://127.0.0.1:7078",
+		"jobs: { listen: 'jobs.internal:80' }": "http://jobs.internal:80", "jobs: { listen: '127.0.0.1:0' }": "", "relay: a": "", "nonsense: 1": "",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sh := &shell{paths: []string{file}, kinds: builtin.Connectors()}
+		if got := sh.ownServer(); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestKeys(t *testing.T) {
 	t.Setenv("PAWL_TEST_STATE", t.TempDir())
 	if out := must(t, "keys", "list", "-c", jobsYAML); !strings.Contains(out, "no API keys") {
