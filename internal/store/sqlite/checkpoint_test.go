@@ -212,7 +212,8 @@ func TestBackup(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "copy.db")
 
-	// Written to all the while.
+	// Written to all the while, over many steps.
+	fill(t, s, 16)
 	stop, writing := make(chan struct{}), sync.WaitGroup{}
 	writing.Go(func() {
 		for {
@@ -268,7 +269,7 @@ func TestBackup(t *testing.T) {
 	if ok := setting(t, another(t, c, reading), "PRAGMA integrity_check"); ok != "ok" {
 		t.Errorf("the copy: %v", ok)
 	}
-	if got := take(t, c, "q", 10); len(got) != 2 {
+	if got := take(t, c, "q", 2); len(got) != 2 {
 		t.Errorf("%d jobs could be claimed in the copy, want 2", len(got))
 	}
 }
