@@ -201,6 +201,16 @@ var claimTests = []test{
 			r.Errorf("attempt %d under %s, the first was under %s", second.Job.Attempt, second.Lease, first.Lease)
 		}
 	}},
+	{"a claim id does not bring back a lease that is over", func(r *rig) {
+		r.put(newJob("q"))
+		w := want("q")
+		w.ClaimID = "claim-1"
+		r.claim(w)
+		r.h.Clock.Pass(leaseFor)
+		if got := r.claim(w); len(got) != 0 { // the sweep was not there yet
+			r.Errorf("got %v, until %v", ids(got), got[0].LeaseUntil)
+		}
+	}},
 	{"nothing for a caller who is gone", func(r *rig) {
 		id := r.put(newJob("q"))
 		ctx, cancel := context.WithCancel(r.ctx)

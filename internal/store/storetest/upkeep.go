@@ -69,7 +69,7 @@ var upkeepTests = []test{
 	}},
 	{"retention in steps", func(r *rig) {
 		for i := range 3 {
-			jobs := make([]store.NewJob, 500)
+			jobs := make([]store.NewJob, 200)
 			for k := range jobs {
 				jobs[k] = numbered("q", 1000*i+k)
 			}
@@ -89,10 +89,12 @@ var upkeepTests = []test{
 			var err error
 			more, err = r.Retain(r.ctx, store.Retention{Finished: time.Hour, DeadLetters: time.Hour})
 			r.must(err)
-			r.must(CheckCounts(r.ctx, r.Store))
+			if calls == 0 {
+				r.must(CheckCounts(r.ctx, r.Store))
+			}
 		}
 		if calls < 2 {
-			r.Errorf("1,500 jobs were removed in %d call", calls)
+			r.Errorf("600 jobs were removed in %d call", calls)
 		}
 		if left := r.all(store.Filter{}); len(left) != 1 || left[0].ID != kept {
 			r.Errorf("%d jobs are left, want 1", len(left))
@@ -402,5 +404,9 @@ var restartTests = []test{
 			r.Errorf("%v before the restart, %v after it", before, now)
 		}
 		r.take("q")
+		r.h.Clock.Pass(time.Minute)
+		if passed := r.Now().Sub(before); passed < 54*time.Second || passed > 66*time.Second {
+			r.Errorf("%v passed in the minute after the restart", passed)
+		}
 	}},
 }

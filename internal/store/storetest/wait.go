@@ -65,6 +65,19 @@ var waitTests = []test{
 			r.Errorf("%d wait, want the fourth alone", n)
 		}
 	}},
+	{"in the order they came, whatever else they take", func(r *rig) {
+		some := func(w store.Want) store.Want {
+			w.Tasks = []lane.Task{{Name: "t"}}
+			return w
+		}
+		for _, order := range [][2]store.Want{{long("a", "q"), some(long("q"))}, {some(long("q")), long("q", "b")}} {
+			first, second := r.waiting(r.ctx, order[0]), r.waiting(r.ctx, order[1])
+			for _, ch := range []<-chan parked{first, second} {
+				id := r.put(newJob("q"))
+				r.same("served", []string{id}, ids(r.served(ch)))
+			}
+		}
+	}},
 	{"for a job that is handed back", func(r *rig) {
 		c := r.begin(newJob("q"))
 		ch := r.waiting(r.ctx, long("q"))
