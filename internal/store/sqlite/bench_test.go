@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -98,6 +99,32 @@ func BenchmarkCycle(b *testing.B) {
 				}
 			})
 			b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}
+
+// BenchmarkCreateBesideParked is a create while claims wait for another task of
+// the queue.
+func BenchmarkCreateBesideParked(b *testing.B) {
+	for _, parked := range []int{0, 5000} {
+		b.Run(fmt.Sprintf("parked=%d", parked), func(b *testing.B) {
+			s := benchStore(b)
+			w := store.Want{
+				Max: 1, MaxBytes: 8 << 20, Wait: time.Hour, Tasks: []lane.Task{{Name: "other"}},
+				Queues: []store.QueueLease{{Queue: "emails", Lease: 30 * time.Second}},
+			}
+			for i := range parked {
+				w.Worker = fmt.Sprintf("worker-%d", i)
+				go s.Claim(b.Context(), w)
+			}
+			for s.Vitals().Parked < parked {
+				time.Sleep(time.Millisecond)
+			}
+			for b.Loop() {
+				if _, err := s.Create(b.Context(), []store.NewJob{benchJob()}); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

@@ -22,11 +22,12 @@ const (
 		worker, claim, claimed_at, lease_ms, lease_until, deadline)
 		SELECT seq, lane, run_at, attempt+1, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes, ?, ?, ?, ?, ?, ?+timeout_ms
 		FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)`
-	sqlTaken    = "DELETE FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)"
-	sqlUntake   = "DELETE FROM running WHERE seq=? AND attempt=?"
-	maxHeads    = 1000 // rows that one take reads: as many as a claim may have
-	claimNeeded = 1    // jobs that a claim gets whatever their size
+	sqlTaken = "DELETE FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)"
 )
+
+// maxHeads is how many rows one take reads at most: as many jobs as a claim of
+// the API may have.
+const maxHeads = 1000
 
 // Claim takes due jobs under leases.
 func (s *Store) Claim(ctx context.Context, w store.Want) (store.Claim, error) {
@@ -222,7 +223,7 @@ func (t *tx) take(c *claim, l *laneRow, n int) (full filled, err error) {
 	head, more := int64(0), queuedMore(false)
 	err = t.each(sqlHeads, func(r *row) error {
 		runAt, bytes := r.int(0), r.int(9)
-		over := len(c.got)+len(leases) >= claimNeeded && c.bytes+bytes > int64(c.want.MaxBytes)
+		over := len(c.got)+len(leases) > 0 && c.bytes+bytes > int64(c.want.MaxBytes)
 		if runAt > t.now || len(leases) == n || over {
 			head, more, full = runAt, true, filled(over && runAt <= t.now)
 			return errEnough
@@ -317,7 +318,7 @@ func (t *tx) letGo() {
 // attempt never was.
 func (t *tx) untake(l *lease) error {
 	s := t.w.state
-	n, err := t.exec(sqlUntake, l.seq, l.attempt)
+	n, err := t.exec(sqlEnded, l.seq, l.attempt)
 	if err != nil {
 		return err
 	}
