@@ -1,0 +1,116 @@
+// These tests would catch a disk that is filled to its last byte by creates, so
+// that workers can't finish, one that refuses creates although there is room,
+// and a create that waits for the disk's figures each time.
+package sqlite
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+func TestSpaceIsAskedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, free, in := 0, int64(100), has{}
+		s := newSpace("/x/pawl.db", Options{Reserve: 100, Free: func(folder string) (int64, error) {
+			if folder != "/x" {
+				t.Errorf("asked for %s", folder)
+			}
+			asked++
+			return free, nil
+		}}, func() (has, error) { return in, nil })
+		for range 10 {
+			if s.room() != roomEnough {
+				t.Fatal("full with as much free as the reserve")
+			}
+		}
+		free = 99
+		if s.room() != roomEnough || asked != 1 {
+			t.Errorf("asked %d times in one moment", asked)
+		}
+		time.Sleep(spaceEvery)
+		if s.room() != roomReserve || asked != 2 {
+			t.Errorf("a second later: asked %d times", asked)
+		}
+		free = 100
+		time.Sleep(spaceEvery)
+		if s.room() != roomEnough {
+			t.Error("still full with space again")
+		}
+		// What the WAL has counts, and what is free inside the database, for
+		// what each of them would need.
+		free = 10
+		for _, test := range []struct {
+			in   has
+			want room
+		}{
+			{has{}, roomReserve}, {has{wal: 90}, roomReserve}, {has{pages: 1000}, roomReserve},
+			{has{wal: 89, pages: 1000}, roomReserve}, {has{wal: 90, pages: 90}, roomEnough},
+		} {
+			in = test.in
+			s.look()
+			if got := s.room(); got != test.want {
+				t.Errorf("with %+v inside: %s, want %s", in, got, test.want)
+			}
+		}
+	})
+}
+
+// A disk that jobs have filled takes new ones once retention has removed some.
+func TestRetentionMakesRoom(t *testing.T) {
+	var h hand
+	free := int64(1 << 30)
+	s := testStore(t, h.options(Options{Reserve: 4 << 20, Free: func(string) (int64, error) { return free, nil }}))
+	fill(t, s, 8)
+	for got := take(t, s, "q", 8); len(got) > 0; got = take(t, s, "q", 8) { // 8 MiB are an answer
+		for _, c := range got {
+			r := succeed
+			r.Lease = c.Lease
+			say(t, s, r)
+		}
+	}
+	free = 0
+	s.space.look()
+	if err := s.Ready(t.Context()); !errors.Is(err, store.ErrFull) {
+		t.Fatalf("with nothing free: %v", err)
+	}
+	h.step(time.Hour)
+	retainAll(t, s, store.Retention{Finished: time.Minute})
+	s.space.look()
+	put(t, s, newJob("q"))
+}
+
+func TestFullDisk(t *testing.T) {
+	free := int64(1 << 30)
+	s := testStore(t, Options{Free: func(string) (int64, error) { return free, nil }})
+	put(t, s, newJob("q"), newJob("q"))
+	free = DefaultReserve - 1
+	s.space.look()
+	if _, err := s.Create(t.Context(), []store.NewJob{newJob("q")}); !errors.Is(err, store.ErrFull) {
+		t.Errorf("create: %v, want ErrFull", err)
+	}
+	if err := s.AddLetter(t.Context(), store.Letter{ID: "l"}); !errors.Is(err, store.ErrFull) {
+		t.Errorf("letter: %v, want ErrFull", err)
+	}
+	if err := s.Ready(t.Context()); !errors.Is(err, store.ErrFull) {
+		t.Errorf("ready: %v, want ErrFull", err)
+	}
+	done := succeed
+	done.Lease = take(t, s, "q", 1)[0].Lease
+	say(t, s, done)
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Errorf("sweep: %v", err)
+	}
+	if _, err := s.Retain(t.Context(), store.Retention{Finished: time.Hour}); err != nil {
+		t.Errorf("retain: %v", err)
+	}
+	free = DefaultReserve
+	s.space.look()
+	put(t, s, newJob("q"))
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("ready with space again: %v", err)
+	}
+}
