@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/internal/adminapi"
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/jobserver"
+	"github.com/pawlhq/pawl/internal/telemetry"
+)
+
+// tellLeft warns of jobs that nobody can work: those of queues that the
+// configuration does not name, and messages of sources that it has no more.
+// They stay where they are.
+func (a *App) tellLeft(c *config.Config, waiting map[string]int64) {
+	for _, queue := range slices.Sorted(maps.Keys(waiting)) {
+		if _, known := c.Jobs.Queues[queue]; known {
+			continue
+		}
+		name, own := strings.CutPrefix(queue, jobserver.RelayPrefix)
+		if !own {
+			a.log.Warn("jobs wait in a queue that jobs.queues does not name: nobody can work them until it does",
+				"queue", queue, "jobs", waiting[queue])
+			continue
+		}
+		if _, there := c.Source(name); !there {
+			a.log.Warn("stored messages wait for a source that is not configured any more: they are kept, and delivered once a source has that name",
+				"source", name, "queue", queue, "messages", waiting[queue])
+		}
+	}
+}
+
+// snapshot is the job server's state for a scrape; nil without one.
+func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
+	if j == nil {
+		return nil
+	}
+	t, v := j.server.Totals(), j.store.Vitals()
+	s := &telemetry.JobState{
+		Created: t.Created, Found: t.Found, Claimed: t.Claimed, LeaseLost: t.LeaseLost, Invalid: t.Invalid, Graced: t.Graced,
+		Ended: map[job.Outcome]int64{
+			job.OutcomeSucceeded: t.Succeeded, job.OutcomeFailed: t.Failed, job.OutcomeReleased: t.Released,
+			job.OutcomeTimedOut: t.TimedOut, job.OutcomeLost: t.Lost, job.OutcomeUnreceived: t.Unreceived,
+		},
+		Parked: v.Parked, Bytes: v.Bytes, WALBytes: v.WALBytes, Commits: v.Commits, Operations: v.Operations,
+		LastCommit: v.LastCommit, Lanes: v.Lanes,
+	}
+	counts := map[string]map[job.Status]int64{}
+	for name := range c.Jobs.Queues {
+		counts[name] = map[job.Status]int64{}
+	}
+	for i := range c.Sources {
+		if c.Sources[i].Ack == config.AckStored {
+			counts[config.RelayQueue(c.Sources[i].Name)] = map[job.Status]int64{}
+		}
+	}
+	// Where the store can't be read the counts are left out; readyz says why.
+	lanes, err := j.store.Counts(context.Background())
+	if err != nil {
+		return s
+	}
+	for _, l := range lanes {
+		n := counts[l.Lane.Queue]
+		if n == nil {
+			if n = counts[telemetry.OtherQueues]; n == nil {
+				n = map[job.Status]int64{}
+				counts[telemetry.OtherQueues] = n
+			}
+		}
+		n[job.Queued] += l.Ready
+		n[job.Running] += l.Running
+		n[job.Succeeded] += l.Succeeded
+		n[job.Failed] += l.Failed
+		n[job.Cancelled] += l.Cancelled
+	}
+	for name, n := range counts {
+		s.Queues = append(s.Queues, telemetry.QueueState{Name: name, Jobs: n})
+	}
+	return s
+}
+
+// status is how the queues stand that the configuration names, the relay's own
+// of stored sources included, and every other that has jobs.
+func (j *Jobs) status(ctx context.Context, c *config.Config) ([]adminapi.QueueStatus, error) {
+	lanes, err := j.store.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gates, err := j.store.Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]*adminapi.QueueStatus{}
+	queue := func(name string) *adminapi.QueueStatus {
+		if by[name] == nil {
+			by[name] = &adminapi.QueueStatus{Name: name}
+		}
+		return by[name]
+	}
+	for name := range c.Jobs.Queues {
+		queue(name)
+	}
+	for i := range c.Sources {
+		if c.Sources[i].Ack == config.AckStored {
+			queue(config.RelayQueue(c.Sources[i].Name))
+		}
+	}
+	for _, l := range lanes {
+		if l.Ready+l.Running+l.Failed == 0 && by[l.Lane.Queue] == nil {
+			continue
+		}
+		q := queue(l.Lane.Queue)
+		q.Queued += l.Ready
+		q.Running += l.Running
+		q.Failed += l.Failed
+	}
+	for _, g := range gates {
+		if g.Gate.Kind == lane.QueueGate {
+			queue(g.Gate.Name).Paused = &adminapi.Pull{By: g.By, Since: g.Since}
+		}
+	}
+	all := make([]adminapi.QueueStatus, 0, len(by))
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, *by[name])
+	}
+	return all, nil
+}
+
+// waiting counts the jobs of each queue that are not finished; queues without
+// any are left out.
+func (j *Jobs) waiting(ctx context.Context) (map[string]int64, error) {
+	all, err := j.store.Counts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("jobs: counting: %w", err)
+	}
+	n := map[string]int64{}
+	for _, l := range all {
+		if open := l.Ready + l.Running; open > 0 {
+			n[l.Lane.Queue] += open
+		}
+	}
+	return n, nil
+}

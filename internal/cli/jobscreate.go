@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/httpapi"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// newJob holds the flags that say what a job is.
+type newJob struct {
+	httpapi.NewJob
+	data, key, runAt, delay, timeout string
+	retry                            map[string]string
+}
+
+func jobsCreateCommand(sh *shell, api *apiFlags) *cobra.Command {
+	var j newJob
+	c := &cobra.Command{
+		Use:   "create --queue QUEUE --task TASK",
+		Short: "Create a job",
+		Long: `Create a job and print its id. With --key a repeat of the command creates no
+second one: it prints the id of the first.`,
+		Example: `  pawl jobs create --queue emails --task send-welcome --data '{"user_id":7}'
+  pawl jobs create --queue reports --task monthly --data @july.json --key report/2026-07
+  pawl jobs create --queue emails --task send-welcome --retry max_attempts=3,initial=1s --tag trial`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := j.parse(sh); err != nil {
+				return err
+			}
+			client, err := sh.api(api)
+			if err != nil {
+				return err
+			}
+			return sh.jobsCreate(c.Context(), client, &j)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&j.Queue, "queue", "", "the `QUEUE` that it goes into")
+	f.StringVar(&j.Task, "task", "", "the `TASK` that workers know it by")
+	f.StringVar(&j.Version, "version", "", "the task's `VERSION` (default 1)")
+	f.StringVar(&j.Endpoint, "endpoint", "", "the outside service that the task calls: `NAME`")
+	f.StringVar(&j.data, "data", "null", "the payload, `JSON`: a literal, @file, or - for standard input")
+	f.IntVar(&j.Priority, "priority", 0, "from -100 to 100; a higher `NUMBER` goes first")
+	f.StringVar(&j.delay, "delay", "", "not before this `TIME` has passed: 10m, 2h, 7d")
+	f.StringVar(&j.runAt, "run-at", "", "not before this `MOMENT`: 2026-12-01T03:00:00Z")
+	f.StringVar(&j.timeout, "timeout", "", "how long an attempt may take: `TIME` (default: the queue's)")
+	f.StringToStringVar(&j.retry, "retry", nil, "its own retry policy: `NAME=VALUE` of max_attempts, initial, factor, max_delay and jitter")
+	f.StringVar(&j.key, "key", "", "the idempotency `KEY`: a repeat with it is the same job")
+	f.StringArrayVar(&j.Tags, "tag", nil, "a `TAG` to find it by; may be repeated")
+	_ = c.MarkFlagRequired("queue") // these fail only for a flag that is not there
+	_ = c.MarkFlagRequired("task")
+	return c
+}
+
+// parse reads what the flags hold as text. What the server checks is left to it.
+func (j *newJob) parse(sh *shell) error {
+	body, err := sh.data(j.data)
+	if err != nil {
+		return err
+	}
+	if !jsontext.Value(body).IsValid() {
+		return usagef("--data: it is not JSON; a text stands in quotes of its own: --data '\"text\"'")
+	}
+	j.Payload = httpapi.Value(body)
+	for flag, text := range map[string]struct {
+		said string
+		into **httpapi.Duration
+	}{"delay": {j.delay, &j.Delay}, "timeout": {j.timeout, &j.Timeout}} {
+		if text.said == "" {
+			continue
+		}
+		d, err := setting.ParseDuration(text.said)
+		if err != nil {
+			return usagef("--%s: %w", flag, err)
+		}
+		*text.into = new(httpapi.Duration(d.String()))
+	}
+	if j.runAt != "" {
+		at, err := time.Parse(time.RFC3339, j.runAt)
+		if err != nil {
+			return usagef("--run-at: %q is no moment; write it like 2026-12-01T03:00:00Z", j.runAt)
+		}
+		j.RunAt = new(httpapi.Time(at.UTC().Format(time.RFC3339Nano)))
+	}
+	return j.parseRetry()
+}
+
+func (j *newJob) parseRetry() error {
+	if len(j.retry) == 0 {
+		return nil
+	}
+	j.Retry = &httpapi.Retry{}
+	for name, text := range j.retry {
+		var err error
+		switch name {
+		case job.FieldMaxAttempts:
+			var n int
+			n, err = strconv.Atoi(text)
+			j.Retry.MaxAttempts = &n
+		case job.FieldFactor:
+			j.Retry.Factor, err = number(text)
+		case job.FieldJitter:
+			j.Retry.Jitter, err = number(text)
+		case job.FieldInitial:
+			j.Retry.Initial, err = span(text)
+		case job.FieldMaxDelay:
+			j.Retry.MaxDelay, err = span(text)
+		default:
+			return usagef("--retry: there is no %q; it has max_attempts, initial, factor, max_delay and jitter", name)
+		}
+		if err != nil {
+			return usagef("--retry: %s=%s can't be read", name, text)
+		}
+	}
+	return nil
+}
+
+func number(text string) (*float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	return &v, err
+}
+
+func span(text string) (*httpapi.Duration, error) {
+	d, err := setting.ParseDuration(text)
+	return new(httpapi.Duration(d.String())), err
+}
+
+func (sh *shell) jobsCreate(ctx context.Context, client *apiClient, j *newJob) error {
+	var header map[string]string
+	if j.key != "" {
+		header = map[string]string{"Idempotency-Key": j.key}
+	}
+	var made httpapi.Job
+	if err := client.do(ctx, http.MethodPost, "/v3/jobs", header, j.NewJob, &made); err != nil {
+		return err
+	}
+	if sh.json {
+		return sh.printJSON(made)
+	}
+	text := made.ID
+	if isTerminal(sh.out) {
+		text += fmt.Sprintf("   %s in %s, due %s", made.Status, printable(made.Queue), localTime(made.RunAt))
+	}
+	_, err := fmt.Fprintln(sh.out, text)
+	return err
+}
