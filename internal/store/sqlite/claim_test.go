@@ -270,6 +270,39 @@ func TestClaimIDs(t *testing.T) {
 	checkMemory(t, s)
 }
 
+// A claim that is asked again while the first one's commit is to come keeps its
+// leases, though the first caller is gone.
+func TestRepeatInOneGroup(t *testing.T) {
+	s := testStore(t, Options{})
+	ids := put(t, s, newJob("q"), newJob("q"))
+	w := want("q", 1, 0)
+	w.ClaimID = "c1"
+	ctx, cancel := context.WithCancel(t.Context())
+	again := make(chan claimed, 1)
+	together(t, s,
+		func() error { _, err := s.Claim(ctx, w); return err },
+		func() error { c, err := s.Claim(t.Context(), w); again <- claimed{c, err}; return err },
+		func() error { return s.writer.submit(t.Context(), 0, func(*tx) error { cancel(); return nil }) })
+	c := <-again
+	gets(t, c, ids[0])
+	say(t, s, store.Report{Type: store.Complete, Lease: c.Jobs[0].Lease})
+	checkMemory(t, s)
+}
+
+// Behind a lane's first job stand others that are not due.
+func TestClaimTakesWhatIsDue(t *testing.T) {
+	var h hand
+	s := testStore(t, h.options(Options{}))
+	later := newJob("q")
+	later.Delay = time.Minute
+	ids := put(t, s, later, newJob("q"), newJob("q"), later)
+	gets(t, claimNow(t, s, want("q", 4, 0)), ids[1:3]...)
+	gets(t, claimNow(t, s, want("q", 4, 0)))
+	h.step(time.Minute)
+	gets(t, claimNow(t, s, want("q", 4, 0)), ids[0], ids[3])
+	checkMemory(t, s)
+}
+
 // The sum of contents is bounded, but one job is given whatever its size.
 func TestClaimBytes(t *testing.T) {
 	s := testStore(t, Options{})

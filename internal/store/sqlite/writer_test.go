@@ -134,6 +134,28 @@ func TestDefectBesideParkedClaims(t *testing.T) {
 	checkMemory(t, s)
 }
 
+// A job whose group failed, and which was made alone, goes to the claim that
+// waits for it all the same.
+func TestParkedClaimsOfAGroupThatFailed(t *testing.T) {
+	s := testStore(t, Options{})
+	got := park(t, s, t.Context(), want("q", 1, forever))
+	made := make(chan []store.Created, 1)
+	errs := together(t, s,
+		func() error {
+			c, err := s.Create(t.Context(), []store.NewJob{newJob("q")})
+			made <- c
+			return err
+		},
+		func() error {
+			return s.writer.submit(t.Context(), 0, func(x *tx) error { _, err := x.exec("INSERT INTO job(seq) VALUES (1)"); return err })
+		})
+	if errs[0] != nil || errs[1] == nil {
+		t.Fatalf("errs = %v", errs)
+	}
+	gets(t, <-got, (<-made)[0].ID)
+	checkMemory(t, s)
+}
+
 // What the callers of a group are told is about their own operation.
 func TestAnswersOfAGroup(t *testing.T) {
 	s := testStore(t, Options{})
