@@ -159,7 +159,7 @@ func (b *Budget) Left(now time.Time) int {
 // counts sums up the window: repeats of each slot that has a part in it, first
 // attempts of those that have all of theirs in it.
 func (b *Budget) counts() (sum Counts) {
-	begins := max(b.clock()-int64(b.window), 0)
+	begins := b.clock() - int64(b.window)
 	for n := max(begins/b.width, b.oldest()); n <= b.present; n++ {
 		s := b.at(n)
 		c := s.own.plus(s.others).plus(s.kept)

@@ -218,6 +218,38 @@ func TestBudgetConfigureForgetsNothing(t *testing.T) {
 	}
 }
 
+// A window's new length moves nothing out of it that is in it, and nothing in:
+// only the slot is known of what was counted.
+func TestBudgetConfigureIsCareful(t *testing.T) {
+	after := func(hundredths int) time.Time { return start.Add(time.Duration(hundredths) * 10 * time.Millisecond) }
+	b := limit.NewBudget(limit.BudgetSettings{MinPerSecond: 2, Window: 10 * sec}, start) // slots of 0.5 s
+	b.Take(after(45))
+	b.Configure(after(90), limit.BudgetSettings{MinPerSecond: 2, Window: sec / 2})
+	if got := b.Left(after(90)); got != 0 {
+		t.Errorf("%d left, and the repeat is in the window", got)
+	}
+	b = limit.NewBudget(limit.BudgetSettings{Ratio: 1, Window: 10 * sec}, start)
+	b.First(after(5))
+	b.Configure(after(90), limit.BudgetSettings{Ratio: 1, Window: sec / 2})
+	if got := b.Left(after(90)); got != 0 {
+		t.Errorf("%d left, and the first attempt is out of the window", got)
+	}
+}
+
+// A window that twenty slots don't quite fill begins in one more.
+func TestBudgetOfAnOddWindow(t *testing.T) {
+	const window = 100*time.Millisecond + 19
+	b := limit.NewBudget(limit.BudgetSettings{MinPerSecond: 10, Window: window}, start)
+	at := start.Add(5*time.Millisecond - 1) // the last of its slot
+	b.Take(at)
+	if got := b.Left(at.Add(window)); got != 0 {
+		t.Errorf("%d left at the window's end", got)
+	}
+	if got := b.Left(at.Add(window + 1)); got != 1 {
+		t.Errorf("%d left after it", got)
+	}
+}
+
 // The examples of the page: a fifth of the traffic, and ten a second anyway.
 func TestBudgetByHand(t *testing.T) {
 	b := limit.NewBudget(limit.DefaultBudget(), start)
@@ -257,6 +289,9 @@ func TestBudgetBounds(t *testing.T) {
 	b.First(start)
 	if got, want := b.Left(start), 100_000*24*60*60+10; got != want {
 		t.Errorf("%d left, want %d", got, want)
+	}
+	if b := limit.NewBudget(limit.BudgetSettings{Ratio: 1, Window: 100 * time.Millisecond}, start); b.Left(start.AddDate(200, 0, 0)) != 0 {
+		t.Error("two centuries without a message left something")
 	}
 	old := limit.NewBudget(limit.BudgetSettings{Ratio: 1, Window: sec}, time.Unix(-5, 0))
 	old.First(time.Unix(-4, 0))

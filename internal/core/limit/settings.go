@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/core/duration"
 )
 
 // The bounds of a budget.
@@ -54,7 +56,7 @@ func (s BudgetSettings) Check() []Problem {
 		add("min_per_second", "must be from 0 to 100000, not %v", s.MinPerSecond)
 	}
 	if s.Window < minWindow || s.Window > maxWindow {
-		add("window", "must be from 100ms to 24h, not %v", s.Window)
+		add("window", "must be from 100ms to 24h, not %s", duration.Text(s.Window))
 	}
 	return found
 }

@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -134,42 +135,113 @@ func TestRelaysShareTheFirstAttempts(t *testing.T) {
 	both(15, 15)
 }
 
-// After a reload that changes the window, the old window's counters say nothing.
-func TestImportOfAnotherWindow(t *testing.T) {
-	s := limit.BudgetSettings{Ratio: 1, Window: 10 * sec}
-	b := limit.NewBudget(s, start)
-	b.First(start)
-	added := b.Export(start, nil)
-	totals := store{{added[len(added)-1].Number, added[0].Width}: {Firsts: 100}}.add(added)
-	b.Configure(start, limit.BudgetSettings{Ratio: 1, Window: 20 * sec})
-	b.Import(start, added, totals)
-	if got := b.Left(start); got != 1 {
-		t.Errorf("%d left, want 1", got)
+// What the store does not say that it has is not left out: a request that was
+// lost is made good for repeats. One that was done, its answer lost, adds
+// repeats twice and first attempts once.
+func TestLostExchange(t *testing.T) {
+	s := limit.BudgetSettings{Ratio: 1, MinPerSecond: 2, Window: 10 * sec}
+	for lost, want := range map[string]int{"the request": 0 + 20 - 3, "the answer": 10 + 20 - 2*3} {
+		a, b, shared := limit.NewBudget(s, start), limit.NewBudget(s, start), store{}
+		for range 10 {
+			a.First(start)
+		}
+		for range 3 {
+			a.Take(start)
+		}
+		request := a.Export(start, nil)
+		if lost == "the answer" {
+			shared.add(request)
+		}
+		exchange(a, shared, start)
+		exchange(b, shared, start)
+		if got := b.Left(start); got != want {
+			t.Errorf("%s was lost: %d left to the other, want %d", lost, got, want)
+		}
 	}
 }
 
-// Numbers that no store should hold overflow nothing.
-func TestImportOfNonsense(t *testing.T) {
-	s := limit.BudgetSettings{Ratio: 10, MinPerSecond: 1, Window: sec}
-	for _, n := range []int64{-1, -1 << 63, 1<<63 - 1} {
+// After a reload that changes the window, the old window's counters say nothing,
+// though their numbers may be those of slots now: at these lengths they are
+// seven apart.
+func TestImportOfAnotherWindow(t *testing.T) {
+	for _, held := range []limit.Counts{{Firsts: 100}, {Taken: 100}} {
+		s := limit.BudgetSettings{Ratio: 1, Window: 10 * sec}
 		b := limit.NewBudget(s, start)
+		b.First(start)
 		added := b.Export(start, nil)
-		var totals []limit.Slot
+		others := store{}
 		for _, x := range added {
-			totals = append(totals,
-				limit.Slot{Number: x.Number, Width: x.Width, Counts: limit.Counts{Firsts: n}},
-				limit.Slot{Number: n, Width: x.Width, Counts: limit.Counts{Firsts: 5}})
+			others[counter{x.Number, x.Width}] = held
 		}
+		totals := others.add(added)
+		s.Window += 20
+		b.Configure(start, s)
 		b.Import(start, added, totals)
-		if got := b.Left(start); got < 1 {
-			t.Errorf("first attempts %d: %d left", n, got)
+		if got := b.Left(start); got != 1 {
+			t.Errorf("%v: %d left, want 1", held, got)
+		}
+	}
+}
+
+// A window that changes and changes back doesn't count its own first attempts
+// again when it finds them in the store.
+func TestImportAfterTwoReloads(t *testing.T) {
+	s, other := limit.BudgetSettings{Ratio: 1, Window: 10 * sec}, limit.BudgetSettings{Ratio: 1, Window: 15 * sec}
+	b, shared := limit.NewBudget(s, start), store{}
+	for range 100 {
+		b.First(start)
+	}
+	exchange(b, shared, start)
+	b.Configure(start, other)
+	b.Configure(start, s)
+	exchange(b, shared, start)
+	if got := b.Left(start); got != 100 {
+		t.Errorf("%d left, want 100", got)
+	}
+	// Later slots count as ever.
+	now := start.Add(sec)
+	added := b.Export(now, nil)
+	shared[counter{added[len(added)-1].Number, added[0].Width}] = limit.Counts{Firsts: 7}
+	b.Import(now, added, shared.add(added))
+	if got := b.Left(now); got != 107 {
+		t.Errorf("%d left, want 107", got)
+	}
+}
+
+// Numbers that no store should hold overflow nothing and land nowhere.
+func TestImportOfNonsense(t *testing.T) {
+	const most = 100_000_000_000 // first attempts that count
+	s := limit.BudgetSettings{Ratio: 10, MinPerSecond: 1, Window: sec}
+	now := start.Add(1)
+	for n, want := range map[int64]int{-1: 1, math.MinInt64: 1, math.MaxInt64: 10*most + 1} {
+		b := limit.NewBudget(s, now)
+		added := b.Export(now, nil)
+		last := added[len(added)-1]
+		last.Number += 3
+		last.Firsts = 5
+		totals := []limit.Slot{last, {Number: n, Width: last.Width, Counts: last.Counts}} // not of the window
+		for _, x := range added {
+			x.Firsts = n
+			totals = append(totals, x)
+		}
+		b.Import(now, added, totals)
+		if got := b.Left(now); got != want {
+			t.Errorf("first attempts %d: %d left, want %d", n, got, want)
 		}
 		for i := range totals {
 			totals[i].Counts = limit.Counts{Taken: n}
 		}
-		b.Import(start, added, totals)
-		if got, none := b.Left(start), n > 0; (got == 0) != none {
+		b.Import(now, added, totals)
+		if got, none := b.Left(now), n > 0; (got == 0) != none || got > 1 {
 			t.Errorf("repeats %d: %d left", n, got)
 		}
+	}
+	b := limit.NewBudget(s, now)
+	future := b.Export(now, nil)[10:11]
+	future[0].Number += 22 // the same place in a ring
+	future[0].Firsts = 5
+	b.Import(now, nil, future)
+	if got := b.Left(now); got != 1 {
+		t.Errorf("a slot to come: %d left, want 1", got)
 	}
 }
