@@ -44,7 +44,7 @@ func TestTheRules(t *testing.T) {
 		return to
 	}
 	seen := map[balance.Answer]int{}
-	p := balance.New(start, balance.Failover, []balance.Member{{Name: "a"}, {Name: "b"}, {Name: "c"}})
+	p := balance.New(balance.Failover, []balance.Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, start)
 	everyThree(func(members []balance.Obstacle) {
 		left := filter(members, not(is(balance.Out)))
 		bars := balance.Shut | balance.Unhealthy | balance.Held
@@ -116,12 +116,12 @@ func TestTheRulesByExample(t *testing.T) {
 		{"at its share, and the other is ill", full, ill, balance.Waits, -1},
 		{"both out", out, out, balance.RoundOver, -1},
 	} {
-		p := balance.New(start, balance.Failover, []balance.Member{{Name: "a"}, {Name: "b"}})
+		p := balance.New(balance.Failover, []balance.Member{{Name: "a"}, {Name: "b"}}, start)
 		if at, got := p.Pick(start, []balance.Obstacle{c.a, c.b}); got != c.want || at != c.at {
 			t.Errorf("%s: %v, member %d; want %v, %d", c.name, got, at, c.want, c.at)
 		}
 	}
-	if _, got := balance.New(start, balance.Failover, nil).Pick(start, nil); got != balance.RoundOver {
+	if _, got := balance.New(balance.Failover, nil, start).Pick(start, nil); got != balance.RoundOver {
 		t.Errorf("an empty group: %v", got)
 	}
 }
@@ -132,7 +132,7 @@ func TestARoundTriesEveryAvailableMemberOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := strategies().Draw(t, "strategy")
 		members := groups().Draw(t, "members")
-		p, now := balance.New(start, s, members), start
+		p, now := balance.New(s, members, start), start
 		for range rapid.IntRange(1, 5).Draw(t, "rounds") {
 			obstacles := make([]balance.Obstacle, len(members))
 			for i := range obstacles {

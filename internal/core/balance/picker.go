@@ -66,7 +66,7 @@ type member struct {
 
 // New returns a picker of a group at now. A strategy that is none is taken as
 // Failover, weights out of their bounds as the nearest bound.
-func New(now time.Time, s Strategy, members []Member) *Picker {
+func New(s Strategy, members []Member, now time.Time) *Picker {
 	p := &Picker{now: now}
 	p.Configure(now, s, members)
 	return p

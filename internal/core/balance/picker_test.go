@@ -46,7 +46,7 @@ func newGroup(s balance.Strategy, n int, weights ...int) *group {
 			members[i].Weight = weights[i]
 		}
 	}
-	return &group{balance.New(start, s, members), "abcdefghijklmnopqrstuvwxyz"[:n], make([]balance.Obstacle, n), start}
+	return &group{balance.New(s, members, start), "abcdefghijklmnopqrstuvwxyz"[:n], make([]balance.Obstacle, n), start}
 }
 
 // pick returns the name of the next; an answer where nobody is.
@@ -115,7 +115,7 @@ func TestWeightedByHand(t *testing.T) {
 func TestWeightedShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members := groups().Draw(t, "members")
-		p, sum := balance.New(start, balance.Weighted, members), 0
+		p, sum := balance.New(balance.Weighted, members, start), 0
 		for _, m := range members {
 			sum += m.Weight
 		}
@@ -138,7 +138,7 @@ func TestWeightedShares(t *testing.T) {
 func TestWeightedSharesAfterAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members := groups().Draw(t, "members")
-		p, sum := balance.New(start, balance.Weighted, members), 0
+		p, sum := balance.New(balance.Weighted, members, start), 0
 		obstacles := make([]balance.Obstacle, len(members))
 		for range rapid.IntRange(0, 100).Draw(t, "before") {
 			for i := range obstacles {
@@ -167,7 +167,7 @@ func TestWeightedSharesAfterAnything(t *testing.T) {
 func TestLookIsThePickToCome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, members := strategies().Draw(t, "strategy"), groups().Draw(t, "members")
-		looked, blind, now := balance.New(start, s, members), balance.New(start, s, members), start
+		looked, blind, now := balance.New(s, members, start), balance.New(s, members, start), start
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(rapid.SampledFrom([]time.Duration{0, ms, sec, balance.Memory, -sec}).Draw(t, "wait"))
 			obstacles := make([]balance.Obstacle, len(members))
