@@ -10,6 +10,7 @@ BIN := $(CURDIR)/bin
 # What a long proof runs; make test runs a share of it.
 SEEDS ?= 10000
 ROUNDS ?= 200
+HISTORIES ?= 2000
 
 .PHONY: help
 help: ## list the targets
@@ -58,6 +59,7 @@ fresh: ## generated files are what the code generates
 .PHONY: prove
 prove: ## the long proofs in full: every seed, every kill round, the race detector
 	PAWL_SIM_SEEDS=$(SEEDS) go test -count=1 -timeout 60m ./internal/sim
+	PAWL_HISTORIES=$(HISTORIES) go test -count=1 -timeout 60m ./test/metamorphic
 	PAWL_KILL_ROUNDS=$(ROUNDS) PAWL_LONG=1 go test -count=1 -timeout 90m ./test/e2e
 	PAWL_E2E_RACE=1 go test -count=1 -timeout 30m ./test/e2e
 	go test -race -count=1 -timeout 60m ./...
@@ -65,6 +67,10 @@ prove: ## the long proofs in full: every seed, every kill round, the race detect
 .PHONY: sim
 sim: ## replay one simulation: make sim SEED=7
 	PAWL_SIM_SEED=$(SEED) go test -count=1 -v ./internal/sim
+
+.PHONY: history
+history: ## replay one history of the store: make history SEED=7
+	SEED=$(SEED) go test -count=1 -v ./test/metamorphic
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s) each

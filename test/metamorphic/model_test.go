@@ -344,7 +344,7 @@ func (m *model) sweep() (s store.Swept) {
 			continue
 		}
 		switch {
-		case !l.deadline.After(l.until):
+		case l.deadline.Before(l.until):
 			s.TimedOut++
 			m.end(j, job.OutcomeTimedOut, store.Report{})
 			if j.Counts.Charged >= j.Policy.MaxAttempts {

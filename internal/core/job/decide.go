@@ -84,12 +84,14 @@ func DecideRelease(r Run, after time.Duration, now time.Time) Transition {
 
 // DecideLapse ends an attempt whose lease has ended at now: timed out where the
 // deadline was the earlier end, else lost, or unreceived where its worker was
-// never heard of. ok is false while the lease holds.
+// never heard of. Where both ends are one moment, as after a Grace, the worker
+// was silent for a whole lease: that is no attempt of its handler. ok is false
+// while the lease holds.
 func DecideLapse(r Run, now time.Time, u float64) (t Transition, ok bool) {
 	if now.Before(r.End()) {
 		return Transition{}, false
 	}
-	if !r.LeaseUntil.Before(r.Deadline) {
+	if r.Deadline.Before(r.LeaseUntil) {
 		t = charge(r, Timeout, OutcomeTimedOut)
 		if t.Counts.Charged >= r.Policy.MaxAttempts {
 			return t.fail(ReasonExhausted), true

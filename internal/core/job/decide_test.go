@@ -149,7 +149,7 @@ func TestRelease(t *testing.T) {
 }
 
 // The earlier end decides, however late it is looked at; at the same moment it
-// is the timeout, whatever was heard.
+// is the silence.
 func TestTheEarlierEndDecides(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -166,7 +166,8 @@ func TestTheEarlierEndDecides(t *testing.T) {
 		{"the timeout, not yet", 60, 30, true, 29, ""},
 		{"the timeout, seen after both", 60, 30, true, 1000, job.OutcomeTimedOut},
 		{"the timeout, never heard", 60, 30, false, 30, job.OutcomeTimedOut},
-		{"both at once", 30, 30, true, 30, job.OutcomeTimedOut},
+		{"both at once", 30, 30, true, 30, job.OutcomeLost},
+		{"both at once, never heard", 30, 30, false, 30, job.OutcomeUnreceived},
 	} {
 		r := held(job.BuiltIn())
 		r.LeaseUntil, r.Deadline = start.Add(c.lease*time.Second), start.Add(c.deadline*time.Second)
