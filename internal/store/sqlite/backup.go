@@ -20,7 +20,8 @@ const backupStep = 256
 
 // Backup copies the store as of now to a new file that a store can be opened on.
 // An existing file is fs.ErrExist; a copy that is not whole leaves no file. The
-// file holds the keys' hashes and every payload: its mode is 0600.
+// file holds the keys' hashes and every payload: its mode is 0600. Lease tokens of
+// this store are no leases in the copy; ids and keys are good in both.
 //
 // It copies pages inside one read transaction, at the speed of the disk. While
 // it runs the WAL grows by what is written, and can't begin anew.
@@ -39,14 +40,19 @@ func (s *Store) Backup(ctx context.Context, file string) (err error) {
 	}
 	part := file + "." + rand.Text()[:8] + ".part"
 	defer func() {
-		if removed := os.Remove(part); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
-			err = errors.Join(err, removed)
+		for _, name := range []string{part, part + "-wal", part + "-shm"} {
+			if removed := os.Remove(name); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
+				err = errors.Join(err, removed)
+			}
 		}
 	}()
 	if err := makeFile(part); err != nil {
 		return fmt.Errorf("backup to %s: %w", file, err)
 	}
 	if err := s.copyTo(ctx, part); err != nil {
+		return fmt.Errorf("backup to %s: %w", file, err)
+	}
+	if err := saltCopy(part); err != nil {
 		return fmt.Errorf("backup to %s: %w", file, err)
 	}
 	if err := place(part, file); err != nil {
@@ -141,6 +147,35 @@ func (s *Store) copyTo(ctx context.Context, part string) (err error) {
 		}
 	}
 	return b.Finish()
+}
+
+// metaLeaseSalt names what a copy mixes into the key of its lease tokens. A store
+// that was never copied back has none.
+const metaLeaseSalt = "lease_salt"
+
+const sqlSalt = `INSERT INTO meta(name, value) VALUES (?, randomblob(32)) ON CONFLICT(name) DO UPDATE SET value=excluded.value`
+
+// saltCopy makes the lease tokens that the original gave out worth nothing in a
+// copy. One that it gave out after the copy was made names a job and an attempt
+// that the copy will give to somebody else.
+func saltCopy(part string) (err error) {
+	c, err := openConn(part, "", copying)
+	if err != nil {
+		return explain(err)
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if _, err := c.exec(sqlSalt, metaLeaseSalt); err != nil {
+		return explain(err)
+	}
+	// The copy is the one file: what stands in its WAL would stay behind.
+	var left int64
+	if _, err := c.one("PRAGMA wal_checkpoint(truncate)", func(r *row) error { left = r.int(0); return nil }); err != nil {
+		return explain(err)
+	}
+	if left != 0 {
+		return errors.New("its WAL could not be emptied")
+	}
+	return nil
 }
 
 // place makes a copy durable and gives it its name, which nothing may have by

@@ -274,6 +274,46 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// between does something each time somebody asks whether it has ended.
+type between struct {
+	context.Context
+	do func()
+}
+
+func (b between) Err() error {
+	b.do()
+	return b.Context.Err()
+}
+
+// A copy is of the moment it began at: what is committed between two of its steps
+// is not in it, and does not make it begin anew either, which under a steady load
+// would have no end.
+func TestBackupIsOfOneMoment(t *testing.T) {
+	s := testStore(t, Options{})
+	fill(t, s, 4)
+	before := rowsOf(t, s, "job")
+	part := filepath.Join(t.TempDir(), "part")
+	if err := makeFile(part); err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	err := s.copyTo(between{t.Context(), func() {
+		if steps++; steps <= 5 {
+			put(t, s, newJob("later"))
+		}
+	}}, part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := setting(t, another(t, s, reading), "PRAGMA page_count").(int64)
+	if most := int(pages/backupStep) + 1; steps < 3 || steps > most {
+		t.Errorf("%d steps for %d pages, want 3 to %d", steps, pages, most)
+	}
+	if n := rowsOf(t, testStore(t, Options{Path: part}), "job"); n != before {
+		t.Errorf("the copy has %d jobs, %d were there when it began", n, before)
+	}
+}
+
 // Close ends a backup that runs, and waits for it.
 func TestCloseEndsBackups(t *testing.T) {
 	s := testStore(t, Options{})

@@ -288,6 +288,8 @@ func (t *tx) grant(c *claim, l *lease) error {
 	g := granted{lease: *l, lane: l.lane.key, policy: policy, lent: l}
 	if i := l.seq - t.first; i >= 0 && i < int64(len(t.created)) {
 		g.made = t.created[i]
+	} else if l.attempt == 1 {
+		g.made, _ = t.w.state.recent.take(l.seq)
 	}
 	c.got = append(c.got, g)
 	return nil

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -106,15 +108,9 @@ func (s *Store) open(ctx context.Context) (err error) {
 			err = errors.Join(err, s.readers.close())
 		}
 	}()
-	key, err := s.meta(ctx, "key")
-	if err != nil {
+	if err := s.readKeys(ctx); err != nil {
 		return err
 	}
-	secret, ok := key.([]byte)
-	if !ok || len(secret) != 32 {
-		return fmt.Errorf("%w: its key is missing; open a backup", ErrDamaged)
-	}
-	s.ids, s.tokens, s.cursors = job.NewIDs(secret), job.NewTokens(secret), newCursors(secret)
 	s.watch = newWatchers()
 	s.space = newSpace(s.path, s.options, s.has)
 	if s.wal, err = startWAL(s); err != nil {
@@ -123,6 +119,36 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if s.writer, err = startWriter(ctx, s); err != nil {
 		return errors.Join(err, s.wal.close())
 	}
+	return nil
+}
+
+// readKeys makes what the store signs with. A copy has its own salt for lease
+// tokens, and the same key for all else: its ids are the original's.
+func (s *Store) readKeys(ctx context.Context) error {
+	key, err := s.meta(ctx, "key")
+	if err != nil {
+		return err
+	}
+	salt, err := s.meta(ctx, metaLeaseSalt)
+	if err != nil {
+		return err
+	}
+	secret, ok := key.([]byte)
+	if !ok || len(secret) != 32 {
+		return fmt.Errorf("%w: its key is missing; open a backup", ErrDamaged)
+	}
+	leases := secret
+	if salt != nil { // nil: no copy, nor made of one
+		salt, ok := salt.([]byte)
+		if !ok || len(salt) == 0 {
+			return fmt.Errorf("%w: its salt is not one; open a backup", ErrDamaged)
+		}
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte("pawl lease salt 1"))
+		mac.Write(salt)
+		leases = mac.Sum(nil)
+	}
+	s.ids, s.tokens, s.cursors = job.NewIDs(secret), job.NewTokens(leases), newCursors(secret)
 	return nil
 }
 

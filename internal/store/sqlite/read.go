@@ -236,20 +236,35 @@ const (
 	sqlAttemptRunning = `SELECT attempt, worker, coalesce(started_at, claimed_at) FROM running WHERE seq = ?`
 )
 
+const sqlMade = `SELECT created_at FROM job WHERE seq = ?`
+
+// isThere returns nil for the job that was given a seq at the time: where an older
+// backup was put in a store's place, seqs are given out again, and an id from
+// before must not lead to another job.
+func isThere(c *conn, seq int64, made time.Time) error {
+	at := int64(-1)
+	if _, err := c.one(sqlMade, func(r *row) error { at = r.int(0); return nil }, seq); err != nil {
+		return err
+	}
+	if at != made.UnixMilli() {
+		return store.ErrNotFound
+	}
+	return nil
+}
+
 // Job returns the job with every attempt.
 func (s *Store) Job(ctx context.Context, id string) (*job.Job, error) {
-	seq, _, ok := s.ids.Parse(id)
+	seq, made, ok := s.ids.Parse(id)
 	if !ok {
 		return nil, store.ErrNotFound
 	}
 	var j *job.Job
 	err := s.readers.view(ctx, func(c *conn) error {
-		there, err := c.one(sqlJob, func(r *row) (err error) { j, err = s.scanJob(r); return err }, seq)
-		if err != nil {
+		if err := isThere(c, seq, made); err != nil {
 			return err
 		}
-		if !there {
-			return store.ErrNotFound
+		if _, err := c.one(sqlJob, func(r *row) (err error) { j, err = s.scanJob(r); return err }, seq); err != nil {
+			return err
 		}
 		st, err := standingOf(c, seq)
 		if err != nil {
@@ -334,12 +349,15 @@ const (
 
 // Logs returns the lines of one attempt.
 func (s *Store) Logs(ctx context.Context, id string, attempt int) (store.Log, error) {
-	seq, _, ok := s.ids.Parse(id)
+	seq, made, ok := s.ids.Parse(id)
 	if !ok {
 		return store.Log{}, store.ErrNotFound
 	}
 	var log store.Log
 	err := s.readers.view(ctx, func(c *conn) error {
+		if err := isThere(c, seq, made); err != nil {
+			return err
+		}
 		cut := func(r *row) error { log.Cut = r.int(0) != 0; return nil }
 		there, err := c.one(sqlLogsEnd, cut, seq, attempt)
 		if err == nil && !bool(there) {

@@ -22,6 +22,7 @@ type state struct {
 	paused   map[lane.Gate]store.Pause
 	policies *policies
 	parked   parked
+	recent   recent
 
 	// wakeAll says that every lane may have something for a claim that waits: what
 	// came due in a transaction that failed is not known any more.

@@ -187,6 +187,11 @@ func (t *tx) commit() {
 		t.w.vitals.lastCommit.Store(int64(time.Since(began)))
 	}
 	t.end = endCommitted
+	for i, made := range t.created {
+		if seq := t.first + int64(i); t.w.state.running[seq] == nil {
+			t.w.state.recent.keep(seq, made)
+		}
+	}
 	for _, c := range t.claims {
 		t.w.state.parked.remove(c)
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -65,7 +66,7 @@ func (w *watchers) close() { close(w.closed) }
 
 // AwaitEnd returns nil once the job is finished, or gone.
 func (s *Store) AwaitEnd(ctx context.Context, id string) error {
-	seq, _, ok := s.ids.Parse(id)
+	seq, made, ok := s.ids.Parse(id)
 	if !ok {
 		return nil
 	}
@@ -74,9 +75,12 @@ func (s *Store) AwaitEnd(ctx context.Context, id string) error {
 	defer s.watch.remove(seq, ch)
 	var ended bool
 	err := s.readers.view(ctx, func(c *conn) error {
-		there, err := c.one("SELECT 1 FROM job WHERE seq = ?", func(*row) error { return nil }, seq)
-		if err != nil || !bool(there) {
-			ended = err == nil
+		err := isThere(c, seq, made)
+		if errors.Is(err, store.ErrNotFound) {
+			ended = true
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		s, err := standingOf(c, seq)

@@ -339,6 +339,22 @@ func (w *writer) broken(err error) {
 	w.log.Error("the store can't be written; it is opened again", "store", w.store.path, "error", err)
 }
 
+// aheadTold is how far the store's time may be ahead of the wall clock unsaid: more
+// than clocks that a time service keeps differ by, over a restart.
+const aheadTold = time.Minute
+
+// tellAhead warns of a wall clock that was set back while the store was closed, or
+// was wrong before: jobs come due late by it, and times in answers are ahead.
+func (w *writer) tellAhead(last int64) {
+	wall := w.clock.wall()
+	ahead := at(last).Sub(wall)
+	if ahead <= aheadTold {
+		return
+	}
+	w.log.Warn("the store's time is ahead of this machine's clock: it goes on at nine tenths of its pace until the clock has caught up",
+		"store", w.store.path, "store_time", at(last), "clock", wall.UTC(), "ahead", ahead.Round(time.Second).String())
+}
+
 // open connects and reads the state from the file. It commits first: where the
 // sync of a commit failed, its frames may stand in the WAL all the same and would
 // be taken up after a crash; those of this commit replace them.
@@ -364,6 +380,7 @@ func (w *writer) open() (err error) {
 	}
 	if w.clock == nil {
 		w.clock = newClock(w.store.options, s.clock)
+		w.tellAhead(s.clock)
 	}
 	if w.state != nil {
 		s.adopt(w.state)

@@ -188,10 +188,66 @@ var upkeepTests = []test{
 		if made := copied.create(keyed("keyed", "k", 1))[0]; !made.Found {
 			r.Error("the copy has forgotten a key")
 		}
-		if a := copied.say(report(store.Complete, held)); a.Status != store.ReportTaken {
+		if a := copied.say(report(store.Complete, held)); a.Status != store.LeaseLost {
 			r.Errorf("a lease on the copy: %+v", a)
 		}
+		copied.status(held.Job.ID, job.Running)
 		r.status(held.Job.ID, job.Running)
+	}},
+	{"what came after a backup is nothing in it", func(r *rig) {
+		before := r.put(keyed("q", "before", 1))
+		settled := r.begin(newJob("settled"))
+		r.say(report(store.Complete, settled))
+		file := filepath.Join(r.TempDir(), "backup")
+		r.must(r.Backup(r.ctx, file))
+		r.h.Clock.Pass(time.Second)
+		// Two leases that the copy will give to others, too: of a job that it
+		// does not have, and of one that it has.
+		old, taken := r.begin(newJob("later")), r.take("q")
+		r.log(old, line(1, 10))
+
+		r.h.Clock.Pass(time.Minute)
+		copied := r.backup(file)
+		made := copied.begin(newJob("later"))
+		copied.log(made, line(1, 20))
+		again := copied.take("q")
+		if made.Job.ID == old.Job.ID || again.Job.ID != before || again.Lease == taken.Lease || made.Lease == old.Lease {
+			r.Fatalf("the copy gave %+v and %+v, the original %+v and %+v", made, again, old, taken)
+		}
+		if _, err := copied.Job(r.ctx, old.Job.ID); !errors.Is(err, store.ErrNotFound) {
+			r.Errorf("a job that is not in the copy: %v", err)
+		}
+		if _, err := copied.Logs(r.ctx, old.Job.ID, 1); !errors.Is(err, store.ErrNotFound) {
+			r.Errorf("its logs: %v", err)
+		}
+		ended, cancel := context.WithTimeout(r.ctx, 20*time.Second)
+		defer cancel()
+		r.must(copied.AwaitEnd(ended, old.Job.ID))
+		for what, c := range map[string]store.Claimed{"of a job that is not there": old, "of one that is": taken, "that was settled": settled} {
+			for _, kind := range []store.ReportType{store.Heartbeat, store.AddLog, store.Complete} {
+				if a := copied.say(report(kind, c)); a.Status != store.LeaseLost {
+					r.Errorf("a %s under a lease %s: %+v", kind, what, a)
+				}
+			}
+		}
+		copied.status(made.Job.ID, job.Running)
+		copied.status(before, job.Running)
+		if found := copied.create(keyed("q", "before", 1))[0]; !found.Found || found.ID != before {
+			r.Errorf("its key leads to %+v, want %s", found, before)
+		}
+		// A copy's own tokens outlive its restart, and the original's the backup.
+		second := filepath.Join(r.TempDir(), "second")
+		r.must(copied.Backup(r.ctx, second))
+		if a := r.backup(second).say(report(store.Complete, made)); a.Status != store.LeaseLost {
+			r.Errorf("a copy of the copy: %+v", a)
+		}
+		r.must(copied.Close())
+		copied.Store = r.h.OpenBackup(r.T, file)
+		for _, answer := range []store.Answer{copied.say(report(store.Complete, made)), r.say(report(store.Complete, old))} {
+			if answer.Status != store.ReportTaken {
+				r.Errorf("a token after a restart, or a backup: %+v", answer)
+			}
+		}
 	}},
 	{"a backup while jobs come", func(r *rig) {
 		ctx, stop := context.WithCancel(r.ctx)
