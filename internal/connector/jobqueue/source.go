@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/connector"
@@ -62,6 +63,8 @@ type Source struct {
 	freed chan struct{} // has a value after a hand went
 	taken chan struct{} // has a value after hands came
 
+	idle atomic.Int32 // goroutines that wait for a job
+
 	mu    sync.Mutex       // guards the rest, and of each hand what its lease is
 	hands map[string]*hand // by job
 	bytes int64            // of their bodies
@@ -91,11 +94,12 @@ func OpenSource(queue string, tasks []lane.Task, env connector.Env) (*Source, er
 // was given too late, and what its handler gives up because of that.
 func (s *Source) Run(ctx context.Context, h connector.Handler) error {
 	var hands, keeper sync.WaitGroup
-	over := make(chan struct{})
+	over, next := make(chan struct{}), make(chan *hand)
 	keeper.Go(func() { s.keep(over) })
 	defer keeper.Wait()
 	defer close(over)
 	defer hands.Wait()
+	defer close(next)
 	for trouble := (trouble{}); ; {
 		n, ok := s.room(ctx)
 		if !ok {
@@ -122,7 +126,11 @@ func (s *Source) Run(ctx context.Context, h connector.Handler) error {
 		s.up(&trouble)
 		for _, t := range got {
 			if it := s.begin(t); it != nil {
-				hands.Go(func() { s.work(ctx, h, it) })
+				select {
+				case next <- it:
+				default:
+					hands.Go(func() { s.workOn(ctx, h, it, next) })
+				}
 			}
 		}
 		signal(s.taken)
@@ -147,6 +155,24 @@ func (s *Source) up(t *trouble) {
 	if t.pause > 0 {
 		t.pause = 0
 		s.emit(event.Event{Kind: event.SourceUp, At: time.Now(), Source: s.name})
+	}
+}
+
+// maxIdle is how many goroutines wait for the next job: as many as there are
+// commonly in flight at one destination.
+const maxIdle = 64
+
+// workOn works a job and then those that come by next, until it is closed: a
+// delivery needs a stack that would grow anew in a goroutine of its own.
+func (s *Source) workOn(ctx context.Context, h connector.Handler, it *hand, next <-chan *hand) {
+	for it != nil {
+		s.work(ctx, h, it)
+		if s.idle.Add(1) > maxIdle {
+			s.idle.Add(-1)
+			return
+		}
+		it = <-next
+		s.idle.Add(-1)
 	}
 }
 

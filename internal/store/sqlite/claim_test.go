@@ -325,7 +325,11 @@ func TestClaimBytes(t *testing.T) {
 func TestClaimThatCannotBeRead(t *testing.T) {
 	s := testStore(t, Options{})
 	put(t, s, newJob("q"), newJob("q"))
-	if err := s.writer.submit(t.Context(), 0, func(x *tx) error { _, err := x.exec("UPDATE job SET lane=99 WHERE seq=1"); return err }); err != nil {
+	if err := s.writer.submit(t.Context(), 0, func(x *tx) error {
+		x.w.state.recent = recent{}
+		_, err := x.exec("UPDATE job SET lane=99 WHERE seq=1")
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if c := claimNow(t, s, want("q", 2, 0)); !errors.Is(c.err, ErrDamaged) || errors.Is(c.err, store.ErrUnknown) {
