@@ -68,8 +68,17 @@ type Jobs interface {
 	// about all of them, an Answer about one. A lease is current until a sweep
 	// ends it, also a moment past its end: what a worker has finished is worth
 	// more than the moment.
+	//
+	// Of hand-backs in a row by the relay's workers (RelayWorker) one attempt is
+	// kept, with the newest number and HandBackNote: a job that waits for a
+	// destination for a month has one record of it, not forty thousand. An
+	// attempt that was logged in is kept all the same. So the numbers of a job's
+	// attempts grow, but may have gaps; and of such a run only the newest report
+	// gets its answer again.
 	Report(ctx context.Context, reports []Report) ([]Answer, error)
-	// Job returns the job with every attempt. ErrNotFound.
+	// Job returns the job with every attempt that is kept; see Report. An id from
+	// before a backup was put in the store's place is ErrNotFound where the
+	// backup does not have its job, though another one may have its number.
 	Job(ctx context.Context, id string) (*job.Job, error)
 	// List returns jobs without their attempts, newest first.
 	List(ctx context.Context, f Filter) (Page, error)
@@ -247,7 +256,9 @@ type Upkeep interface {
 	// Counts returns the kept counts of every lane that ever had a job.
 	Counts(ctx context.Context) ([]LaneCount, error)
 	// Backup copies the store as of now to a new file that a store can be opened
-	// on. An existing file is an error.
+	// on. An existing file is an error. Ids, keys and idempotency keys are good in
+	// the copy; lease tokens of this store are LeaseLost in it, since the copy may
+	// give the same attempt of the same job to another worker.
 	Backup(ctx context.Context, file string) error
 	// Vitals is how the store itself is.
 	Vitals() Vitals

@@ -1,6 +1,7 @@
 package metamorphic
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -36,6 +37,8 @@ type modelJob struct {
 	job.Job // as a read returns it
 	lease   *modelLease
 	logs    map[int]map[int64]job.LogLine // by attempt and seq
+	// handBacks are the relay's in a row that one attempt stands for.
+	handBacks int
 }
 
 type modelLease struct {
@@ -260,9 +263,15 @@ func delay(p job.Policy, n int) time.Duration {
 	return time.Duration(min(d, float64(p.MaxDelay)))
 }
 
+// handedBack reports whether the relay handed an attempt back.
+func handedBack(a job.Attempt) bool {
+	return a.Outcome == job.OutcomeReleased && strings.HasPrefix(a.Worker, "relay:")
+}
+
 // end ends the running attempt.
 func (m *model) end(j *modelJob, o job.Outcome, r store.Report) {
 	a := &j.Attempts[len(j.Attempts)-1]
+	defer m.join(j)
 	a.EndedAt, a.Outcome, a.Error, a.Note = m.now, o, r.Error, r.Note
 	switch o {
 	case job.OutcomeSucceeded, job.OutcomeFailed, job.OutcomeTimedOut:
@@ -278,6 +287,37 @@ func (m *model) end(j *modelJob, o job.Outcome, r store.Report) {
 		j.Counts.Unreceived++
 	}
 	j.lease = nil
+}
+
+// join leaves the newest of two hand-backs in a row, where nothing was logged in
+// the older one.
+func (m *model) join(j *modelJob) {
+	last := len(j.Attempts) - 1
+	if !handedBack(j.Attempts[last]) {
+		j.handBacks = 0
+		return
+	}
+	j.handBacks++
+	if last == 0 || !handedBack(j.Attempts[last-1]) {
+		j.handBacks = 1
+		return
+	}
+	before := j.Attempts[last-1].Number
+	if len(j.logs[before]) > 0 {
+		j.handBacks = 1
+		return
+	}
+	a := &j.Attempts[last]
+	if a.Note != "" {
+		a.Note = "; " + a.Note
+	}
+	a.Note = fmt.Sprintf("%d hand-backs in a row%s", j.handBacks, a.Note)
+	j.Attempts = slices.Delete(j.Attempts, last-1, last)
+	for _, t := range m.tokens {
+		if t.id == j.ID && t.attempt == before {
+			t.settled = false
+		}
+	}
 }
 
 func (m *model) finish(j *modelJob, s job.Status, why job.Reason) {

@@ -28,8 +28,9 @@ type Job struct {
 	Reason     Reason
 	Result     []byte
 	LastError  *Error
-	// Attempts are in the order of their numbers. Lists and claims leave them
-	// out.
+	// Attempts are in the order of their numbers, which may have gaps: of
+	// hand-backs of the relay in a row only the newest is kept. Lists and claims
+	// leave them out.
 	Attempts []Attempt
 }
 

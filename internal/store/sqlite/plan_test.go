@@ -34,6 +34,7 @@ func TestWriterPlans(t *testing.T) {
 		sqlHeard:       "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
 		sqlLogCut:      "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
 		sqlSettled:     "SEARCH attempt USING INDEX attempt_job (seq=? AND number=?)",
+		sqlHandBack:    "SEARCH attempt USING INDEX attempt_job (seq=? AND number=?)\nCORRELATED SCALAR SUBQUERY 1\nSEARCH log USING PRIMARY KEY (seq=? AND attempt=?)",
 		sqlLogSize:     "SEARCH log USING PRIMARY KEY (seq=? AND attempt=?)",
 		sqlLogHas:      "SEARCH log USING PRIMARY KEY (seq=? AND attempt=? AND n=?)",
 		sqlResume:      "SEARCH pause USING PRIMARY KEY (kind=? AND name=?)",
@@ -83,6 +84,11 @@ func TestNothingIsPreparedAnew(t *testing.T) {
 					{Type: store.Fail, Lease: l.Lease, Error: &job.Error{Message: "m"}},
 					{Type: store.Release, Lease: l.Lease},
 				}[k%3])
+		}
+		relay := want("q", 2, 0)
+		relay.Worker = store.RelayWorker + "in"
+		for _, c := range claimNow(t, s, relay).Jobs {
+			say(t, s, store.Report{Type: store.Release, Lease: c.Lease})
 		}
 		take(t, s, "q", 2)
 		h.step(time.Minute)

@@ -87,12 +87,8 @@ func (s *state) loadRunning(c *conn) error {
 	})
 }
 
-// relayWorker begins the names of the relay's own workers. Their leases end with
-// their process, and the lock says that there is no other.
-const relayWorker = "relay:"
-
 // resume is the first operation on a store that was opened: the relay's leases
-// are given back, every other one lasts a full lease from now on. Nobody could
+// are given back, for the lock says that there is no other process of it; every other one lasts a full lease from now on. Nobody could
 // report while the store was closed, and what heartbeats said is not in the file;
 // a server that starts again and again within a lease therefore finds no worker
 // lost.
@@ -100,7 +96,7 @@ func resume(t *tx) error {
 	s := t.w.state
 	s.opened, s.tick, s.graced = 0, t.now, t.now
 	for _, l := range s.byAge() {
-		if !strings.HasPrefix(l.worker, relayWorker) {
+		if !strings.HasPrefix(l.worker, store.RelayWorker) {
 			t.grace(l)
 			s.opened++
 			continue

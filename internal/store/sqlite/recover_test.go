@@ -71,7 +71,7 @@ func TestRestartGivesBackTheRelays(t *testing.T) {
 	s := testStore(t, Options{})
 	ids := put(t, s, newJob("q"), newJob("q"))
 	w := want("q", 1, 0)
-	w.Worker = relayWorker + "orders"
+	w.Worker = store.RelayWorker + "orders"
 	gets(t, claimNow(t, s, w), ids[0])
 	w.Worker = testWorker
 	gets(t, claimNow(t, s, w), ids[1])
@@ -86,7 +86,7 @@ func TestRestartGivesBackTheRelays(t *testing.T) {
 	if a := j.Attempts[0]; j.Status != job.Queued || a.Outcome != job.OutcomeReleased || a.Charged || j.Counts != (job.Counts{}) {
 		t.Errorf("%s, attempt %+v, counts %+v", j.Status, a, j.Counts)
 	}
-	w.Worker = relayWorker + "orders"
+	w.Worker = store.RelayWorker + "orders"
 	gets(t, claimNow(t, s, w), ids[0])
 	checkMemory(t, s)
 }

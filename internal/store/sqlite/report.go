@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json/v2"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
@@ -17,6 +18,9 @@ const (
 	sqlEnded   = "DELETE FROM running WHERE seq=? AND attempt=?"
 	sqlAttempt = `INSERT INTO attempt(n, seq, number, worker, started_at, ended_at, outcome, charged, all_charged, lost, lost_row, unreceived,
 		next_run_at, "end", reason, report, log_cut, note, error, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// What was logged in an attempt keeps it.
+	sqlHandBack = `DELETE FROM attempt WHERE seq=? AND number=? AND outcome='released' AND worker GLOB '` + store.RelayWorker + `*'
+		AND NOT EXISTS (SELECT 1 FROM log WHERE log.seq=attempt.seq AND log.attempt=attempt.number) RETURNING note`
 	sqlSettled = `SELECT report, next_run_at, "end" FROM attempt WHERE seq=? AND number=?`
 	sqlLogSize = "SELECT count(*), coalesce(sum(length(CAST(message AS BLOB))), 0) FROM log WHERE seq=? AND attempt=?"
 	sqlLogNew  = "INSERT INTO log(seq, attempt, n, at, level, message) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(seq, attempt, n) DO NOTHING"
@@ -303,6 +307,11 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		note += "; "
 	}
 	note += e.note
+	if x.Outcome == job.OutcomeReleased && l.attempt > 1 && strings.HasPrefix(l.worker, store.RelayWorker) {
+		if note, err = t.handBack(l, note); err != nil {
+			return 0, err
+		}
+	}
 	began := l.startedAt
 	if began == 0 {
 		began = l.claimedAt
@@ -326,6 +335,17 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		return 0, t.diverge("a transition to running")
 	}
 	return 0, nil
+}
+
+// handBack takes away the attempt before one that the relay hands back, where the
+// relay had handed that one back too, and returns the note of the one that stands
+// for both. A destination that is down for a month costs each of its jobs a row.
+func (t *tx) handBack(l *lease, note string) (string, error) {
+	_, err := t.one(sqlHandBack, func(r *row) error {
+		note = store.HandBackNote(r.text(0), note)
+		return nil
+	}, l.seq, l.attempt-1)
+	return note, err
 }
 
 // flag is a column of 0 or 1.

@@ -99,8 +99,9 @@ CREATE TABLE running (
     log_cut     INTEGER NOT NULL DEFAULT 0 CHECK (log_cut IN (0, 1))
 ) STRICT;
 
--- attempt is append-only: how each attempt ended, in the order of the ends. The
--- one that finished the job has its end. The counts all_charged, lost, lost_row
+-- attempt is append-only, but that hand-backs of the relay in a row leave the
+-- newest alone: how each attempt ended, in the order of the ends. The one that
+-- finished the job has its end. The counts all_charged, lost, lost_row
 -- and unreceived are the job's after it; charged is whether this one was.
 CREATE TABLE attempt (
     n           INTEGER NOT NULL PRIMARY KEY,
