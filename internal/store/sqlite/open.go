@@ -26,18 +26,20 @@ type Store struct {
 	log     *slog.Logger
 	lock    *flock.Flock
 
-	ids     job.IDs
-	tokens  job.Tokens
-	cursors cursors
-	readers *readers
-	watch   *watchers
-	space   *space
-	wal     *walKeeper
-	keys    keyCache
-	retain  walk
-	writer  *writer
-	closed  atomic.Bool
-	copies  copies
+	ids       job.IDs
+	tokens    job.Tokens
+	cursors   cursors
+	readers   *readers
+	watch     *watchers
+	space     *space
+	wal       *walKeeper
+	keys      keyCache
+	snapshots snapshots
+	retain    walk
+	disused   disused
+	writer    *writer
+	closed    atomic.Bool
+	copies    copies
 }
 
 // NetworkError says that a store would stand on a network file system, where

@@ -74,6 +74,9 @@ func TestReaderPlans(t *testing.T) {
 			"\nUSE TEMP B-TREE FOR ORDER BY\nRIGHT\nSEARCH letter USING COVERING INDEX letter_message (message_id=?)\n" +
 			"LIST SUBQUERY 3\nSCAN json_each VIRTUAL TABLE INDEX 1:\nUSE TEMP B-TREE FOR ORDER BY",
 
+		sqlPolicyList:    "SEARCH policy USING INTEGER PRIMARY KEY (rowid>?)",
+		sqlPolicyUse:     "SEARCH job USING INTEGER PRIMARY KEY (rowid>?)",
+		sqlPolicyGone:    "SEARCH policy USING INTEGER PRIMARY KEY (rowid=?)",
 		sqlRetain:        "SEARCH attempt USING INTEGER PRIMARY KEY (rowid>?)",
 		sqlRetainLast:    "SEARCH attempt USING COVERING INDEX attempt_job (seq=?)",
 		sqlRetainJob:     "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"crypto/sha256"
 	"encoding/json/v2"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
@@ -78,6 +79,35 @@ func (p *policies) forget(id policyID) {
 		delete(p.ids, *s)
 		delete(p.byID, id)
 	}
+}
+
+// snapshots remembers what bodies of policies say, for readers: to decode one
+// takes longer than to read its job. They are told apart by their text, not by
+// their number, which is given out again when a policy was removed. It is safe for
+// concurrent use.
+type snapshots struct {
+	mu     sync.RWMutex
+	byBody map[string]job.Snapshot
+}
+
+func (s *snapshots) decode(body string) (job.Snapshot, error) {
+	s.mu.RLock()
+	kept, known := s.byBody[body]
+	s.mu.RUnlock()
+	if known {
+		return kept, nil
+	}
+	read, err := decodePolicy(body)
+	if err != nil {
+		return read, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byBody == nil || len(s.byBody) >= maxPolicies {
+		s.byBody = make(map[string]job.Snapshot)
+	}
+	s.byBody[body] = read
+	return read, nil
 }
 
 const (

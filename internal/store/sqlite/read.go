@@ -126,7 +126,7 @@ func (s *Store) scanJob(r *row) (*job.Job, error) {
 	if j.Tags, err = decodeTags(r.text(6)); err != nil {
 		return nil, fmt.Errorf("%s: %w", j.ID, err)
 	}
-	if j.Policy, err = decodePolicy(r.text(14)); err != nil {
+	if j.Policy, err = s.snapshots.decode(r.text(14)); err != nil {
 		return nil, fmt.Errorf("%w: the policy of %s: %w", ErrDamaged, j.ID, err)
 	}
 	return j, nil

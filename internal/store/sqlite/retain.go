@@ -60,8 +60,8 @@ const (
 	sqlRetainKey     = `DELETE FROM idem WHERE key = ? AND seq = ?`
 )
 
-// Retain removes finished jobs that were kept long enough. A retention of zero
-// keeps for ever.
+// Retain removes finished jobs that were kept long enough, and policies that only
+// they had. A retention of zero keeps for ever.
 func (s *Store) Retain(ctx context.Context, r store.Retention) (store.More, error) {
 	more := store.More(false)
 	for _, k := range []struct {
@@ -78,7 +78,10 @@ func (s *Store) Retain(ctx context.Context, r store.Retention) (store.More, erro
 		s.retain.set(k.kind, step.to)
 		more = more || step.more
 	}
-	return more, nil
+	if more || r == (store.Retention{}) {
+		return more, nil
+	}
+	return s.disused.step(ctx, s)
 }
 
 // retainStep is one step of one walk.

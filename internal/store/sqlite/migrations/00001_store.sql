@@ -32,7 +32,8 @@ CREATE TABLE lane (
     UNIQUE (queue, task, version, endpoint, priority)
 ) STRICT;
 
--- policy holds each snapshot of a policy once.
+-- policy holds each snapshot of a policy once, as long as a job has it and some
+-- time more.
 CREATE TABLE policy (
     policy INTEGER NOT NULL PRIMARY KEY,
     hash   BLOB NOT NULL UNIQUE,
