@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Keys keeps API keys. It never sees one: only its hash.
 // ErrExists: there is one already.
 var ErrExists = errors.New("it exists already")
 
+// Keys keeps API keys. It never sees one: only its hash.
 type Keys interface {
 	// AddKey stores a key. A name or a hash that is there already is ErrExists.
 	AddKey(ctx context.Context, k Key) error

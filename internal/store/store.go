@@ -41,6 +41,12 @@ var (
 	ErrUnknown = errors.New("whether the store wrote it is not known")
 	// ErrClosed: the store is closing. Nothing was written.
 	ErrClosed = errors.New("the store is closed")
+	// ErrBusy: as many claims wait as may, of this caller or of all. The claim
+	// was not made; one that doesn't wait still is.
+	ErrBusy = errors.New("too many claims wait already")
+	// ErrTooMany: the store keeps a bounded number of such things, and has as
+	// many. Nothing was written. Of jobs, it is kinds of them: lanes.
+	ErrTooMany = errors.New("the store has as many of these as it keeps")
 )
 
 // ConflictError says that an idempotency key was used for another request.
@@ -121,8 +127,12 @@ type Created struct {
 // Want is what a worker asks for.
 type Want struct {
 	Worker string
-	// ClaimID makes a repeat of the claim return the same leases, as far as
-	// they still hold; "" for none.
+	// Caller is who claims: what the same worker's name and ClaimID mean to
+	// another caller is another claim. "" is a caller too.
+	Caller string
+	// ClaimID makes a repeat of the claim, by the same caller for the same
+	// worker, return the same leases, as far as they still hold and this claim
+	// asks for their queue and task; "" for none.
 	ClaimID string
 	// Queues are the queues and the lease that each gives.
 	Queues []QueueLease
@@ -132,7 +142,10 @@ type Want struct {
 	// returned whatever its size.
 	Max      int
 	MaxBytes int
-	// Wait is how long to wait for a job; 0 does not.
+	// Timeout is that of each attempt, instead of its job's own; 0 leaves it.
+	Timeout time.Duration
+	// Wait is how long to wait for a job; 0 does not. A claim that would have to
+	// wait while too many do is ErrBusy.
 	Wait time.Duration
 }
 
@@ -176,6 +189,9 @@ const (
 type Report struct {
 	Type  ReportType
 	Lease string
+	// Queues are those whose leases the caller may report on: one of another is
+	// LeaseLost to it. nil is every queue.
+	Queues []string
 	// Hash sums up a report that ends the attempt, so that the same one again
 	// gets the same answer.
 	Hash    [32]byte
