@@ -267,7 +267,8 @@ type Upkeep interface {
 	// one ends; zero where none runs. It is called at least once a second.
 	Sweep(ctx context.Context) (Swept, error)
 	// Retain removes finished jobs that were kept long enough, some hundred a
-	// call. It reports whether more are left.
+	// call, and from time to time what only they needed. It reports whether more
+	// is left to do.
 	Retain(ctx context.Context, r Retention) (More, error)
 	// Counts returns the kept counts of every lane that ever had a job.
 	Counts(ctx context.Context) ([]LaneCount, error)

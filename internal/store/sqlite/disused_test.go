@@ -5,6 +5,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -138,6 +139,28 @@ func TestDisusedWhileJobsCome(t *testing.T) {
 		if j, err := s.Job(t.Context(), id); err != nil || j.Policy.Initial != time.Duration(100+10*i)*time.Second {
 			t.Errorf("%s: %v, %v", id, j, err)
 		}
+	}
+}
+
+// The writer looks at the jobs that came after the last read, and removes nothing
+// before it has seen all of them.
+func TestDisusedTail(t *testing.T) {
+	s := testStore(t, Options{})
+	owns(t, s, "q", 1, disusedTail+3)
+	r := &disusedRound{policies: map[policyID]struct{}{7: {}, 9999: {}, disusedTail + 2: {}}, size: 3}
+	for _, want := range []struct {
+		seq, used int
+		gone      []policyID
+	}{{disusedTail, disusedTail, nil}, {disusedTail + 3, 3, []policyID{7, 9999}}} {
+		x := removal{round: r}
+		if err := s.writer.submit(t.Context(), 0, x.run); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(x.gone)
+		if x.seq != int64(want.seq) || len(x.used) != want.used || !slices.Equal(x.gone, want.gone) {
+			t.Errorf("to job %d, %d used, gone %v; want %+v", x.seq, len(x.used), x.gone, want)
+		}
+		r.seq = x.seq // and not what it used, which a step of the round takes out
 	}
 }
 
