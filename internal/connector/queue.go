@@ -45,7 +45,7 @@ const MaxWait = 10 * time.Second
 
 // Put is a message on its way into a queue.
 type Put struct {
-	Queue, Task, Version string // Version "" is the task's newest
+	Queue, Task, Version string // Version "" is "1"
 	Priority             int
 	// Key makes a repeat known; "" for none.
 	Key     string

@@ -103,6 +103,7 @@ func (s *Source) begin(t connector.Taken) *hand {
 		s.bytes += int64(len(it.message.Body))
 	}
 	it.lease, it.leaseFor, it.since, it.lost = t.Lease, t.LeaseFor, time.Now(), false
+	s.expect(it)
 	if there {
 		return nil
 	}

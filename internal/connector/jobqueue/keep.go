@@ -21,36 +21,77 @@ func (s *Source) keep(over <-chan struct{}) {
 	defer timer.Stop()
 	var notBefore time.Time // after a try that failed
 	for {
-		if at, ok := s.nextDue(); !ok {
+		switch at := s.nextLook(); {
+		case at.IsZero():
 			timer.Stop()
-		} else if at.Before(notBefore) {
+		case at.Before(notBefore):
 			timer.Reset(time.Until(notBefore))
-		} else {
+		default:
 			timer.Reset(time.Until(at))
 		}
 		select {
 		case <-over:
 			return
-		case <-s.taken:
+		case <-s.sooner:
 		case <-timer.C:
-			notBefore = s.extend()
+			if s.look(time.Now()) == leaseDue {
+				notBefore = s.extend()
+			}
 		}
 	}
 }
 
-// nextDue is when the first lease is to be lengthened; false with empty hands.
-func (s *Source) nextDue() (at time.Time, ok bool) {
+// due is when the lease of a hand is to be lengthened.
+func (it *hand) due() time.Time { return it.since.Add(it.leaseFor / leasePart) }
+
+// nextLook is when the leases are to be looked at; zero is not before more come.
+func (s *Source) nextLook() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.lookAt
+}
+
+// expect sees to it that the leases are looked at once this hand is due. The
+// caller holds mu. It is called for each job, so it walks nothing: as jobs go,
+// lookAt stays as early as it was, and one look in a third of a lease finds that
+// nothing is due yet.
+func (s *Source) expect(it *hand) {
+	if due := it.due(); s.lookAt.IsZero() || due.Before(s.lookAt) {
+		s.lookAt = due
+		signal(s.sooner)
+	}
+}
+
+// lookout is what a look at the leases finds.
+type lookout string
+
+const (
+	leaseDue   lookout = "due"
+	noneDueYet lookout = "none due"
+)
+
+// look walks all leases and says whether one is to be lengthened.
+func (s *Source) look(now time.Time) lookout {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.findNext()
+	if s.lookAt.IsZero() || now.Before(s.lookAt) {
+		return noneDueYet
+	}
+	return leaseDue
+}
+
+// findNext sets lookAt by what is in hand. The caller holds mu.
+func (s *Source) findNext() {
+	s.lookAt = time.Time{}
 	for _, it := range s.hands {
 		if it.lost {
 			continue
 		}
-		if due := it.since.Add(it.leaseFor / leasePart); !ok || due.Before(at) {
-			at, ok = due, true
+		if due := it.due(); s.lookAt.IsZero() || due.Before(s.lookAt) {
+			s.lookAt = due
 		}
 	}
-	return at, ok
 }
 
 // extend lengthens every lease and returns when it may be called again.
@@ -94,5 +135,6 @@ func (s *Source) extend() (notBefore time.Time) {
 			it.since = began
 		}
 	}
+	s.findNext()
 	return time.Time{}
 }

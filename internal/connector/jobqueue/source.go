@@ -60,16 +60,19 @@ type Source struct {
 	life context.Context // ends with Close
 	end  context.CancelFunc
 
-	freed chan struct{} // has a value after a hand went
-	taken chan struct{} // has a value after hands came
+	freed  chan struct{} // has a value after a hand went
+	sooner chan struct{} // has a value after lookAt came nearer
 
 	idle atomic.Int32 // goroutines that wait for a job
 
 	mu    sync.Mutex       // guards the rest, and of each hand what its lease is
 	hands map[string]*hand // by job
 	bytes int64            // of their bodies
-	back  int              // jobs in a row that went back with nothing done for them, brakeAfter at most
-	brake time.Time        // nothing is taken before it
+	// lookAt is when the leases are to be looked at: no later than the first of
+	// them is to be lengthened. Zero while there is none.
+	lookAt time.Time
+	back   int       // jobs in a row that went back with nothing done for them, brakeAfter at most
+	brake  time.Time // nothing is taken before it
 }
 
 // OpenSource returns a source of the queue, whatever its name; tasks empty is
@@ -81,7 +84,7 @@ func OpenSource(queue string, tasks []lane.Task, env connector.Env) (*Source, er
 	s := &Source{
 		name: env.Name, queue: queue, tasks: tasks, most: maxInHand, queues: env.Queues,
 		log: env.Logger(), emit: env.Emit, hands: map[string]*hand{},
-		freed: make(chan struct{}, 1), taken: make(chan struct{}, 1),
+		freed: make(chan struct{}, 1), sooner: make(chan struct{}, 1),
 	}
 	if env.MaxInFlight > 0 {
 		s.most = min(s.most, env.MaxInFlight)
@@ -133,7 +136,6 @@ func (s *Source) Run(ctx context.Context, h connector.Handler) error {
 				}
 			}
 		}
-		signal(s.taken)
 	}
 }
 

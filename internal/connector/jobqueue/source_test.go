@@ -367,6 +367,44 @@ func TestNothingIsLengthenedWithEmptyHands(t *testing.T) {
 	})
 }
 
+// Jobs that are done meanwhile neither hide the one that goes on nor have its
+// lease lengthened before its time.
+func TestALongJobBehindShortOnes(t *testing.T) {
+	inBubble(t, func(_ context.Context, d connector.Delivery) connector.Settlement {
+		if d.Message.ID == "m-long" {
+			time.Sleep(55 * time.Second)
+		}
+		return connector.Settlement{Status: event.SettledDelivered}
+	}, func(r *rig) {
+		for i := range 300 {
+			if i == 37 {
+				r.q.offer("long", "ll")
+			}
+			r.q.offer(fmt.Sprint("j", i), fmt.Sprint("l", i))
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if e := r.q.ended(); len(e) != 301 || e["ll"].How != connector.Done {
+			r.Errorf("%d have an end, want all 301", len(e))
+		}
+		_, extends, _ := r.q.asked()
+		if want := []int{1, 1, 1, 1, 1}; !slices.Equal(extends, want) {
+			r.Errorf("leases lengthened in calls of %v, want %v", extends, want)
+		}
+	})
+}
+
+// A lease that is shorter than those in hand is kept as well.
+func TestAShorterLeaseBehindALongOne(t *testing.T) {
+	inBubble(t, taking(8*time.Second), func(r *rig) {
+		r.q.offer("a", "l1")
+		time.Sleep(time.Second)
+		r.q.offer("b", "l2", func(t *connector.Taken) { t.LeaseFor = 3 * time.Second })
+		time.Sleep(10 * time.Second)
+		r.ends(map[string]connector.Ending{"l1": {How: connector.Done}, "l2": {How: connector.Done}})
+	})
+}
+
 func TestAStoreThatIsAwayForAWhileCostsNoLease(t *testing.T) {
 	inBubble(t, taking(time.Minute), func(r *rig) {
 		r.q.set(func() { r.q.extendErr = store.ErrUnavailable })
