@@ -98,6 +98,10 @@ func (s *stay) tryUntilLeft() (message.Hop, bool) {
 		if s.w.patience > 0 && d.Wait > s.w.patience {
 			return s.putOff(d.Wait, f), false
 		}
+		if !s.at.lane.post.charge() { // last: a retry that is not made costs nothing
+			return hopFor(message.HopBudget, f), false
+		}
+		s.pass.try = retrying
 		if !sleep(s.ctx, d.Wait) {
 			return s.cancelled(), false
 		}
@@ -158,7 +162,7 @@ func (s *stay) wait() (message.Hop, bool) {
 		if byAge {
 			return hopFor(message.HopPermanent, expiry(s.at)), false
 		}
-		return hopFor(message.HopDeadline, s.because("the deadline came before "+s.at.spec.Name+" let the message in")), false
+		return hopFor(message.HopDeadline, s.because(s.lateness(s.w.refused))), false
 	case tooLong:
 		return s.putOff(s.w.away, s.because(s.refusal(s.w.refused))), false
 	case gaveUp:
@@ -179,10 +183,20 @@ func (s *stay) refusal(r reply) string {
 	switch {
 	case r.answer == shut:
 		return "the circuit breaker of " + s.at.spec.Name + " is open"
+	case r.answer == limited:
+		return "the rate limit of " + s.at.spec.Name + " has no slot before then"
 	case !r.until.IsZero():
 		return s.at.spec.Name + " asked to be left alone"
 	}
 	return s.at.spec.Name + " is paused"
+}
+
+// lateness says why the deadline passed, or will, at the gate.
+func (s *stay) lateness(r reply) string {
+	if r.answer == limited {
+		return "the deadline comes before the next slot in the rate limit of " + s.at.spec.Name
+	}
+	return "the deadline came before " + s.at.spec.Name + " let the message in"
 }
 
 // because is the last failure, or says why nothing was tried at all.
@@ -216,6 +230,7 @@ func (s *stay) attempt(n int, ready time.Time) (*failure.Error, retry.Decision) 
 	e := event.Event{
 		Kind: event.AttemptEnded, At: ended, Destination: s.at.spec.Name, Endpoint: a.Endpoint, Route: s.req.Route,
 		MessageID: s.message.ID, Number: n, Outcome: a.Outcome, Took: a.Duration, Waited: a.Waited,
+		Limited: s.w.forToken(began),
 	}
 	if f != nil {
 		a.Tags, a.Error = f.Tags, failure.Clip(f.Error())

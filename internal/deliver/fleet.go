@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/chain"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/core/retry"
 	"github.com/pawlhq/pawl/internal/semaphore"
@@ -42,6 +43,10 @@ type Spec struct {
 	Workers, MaxPending int
 	// Breaker are the numbers of the circuit breaker; nil for none.
 	Breaker *breaker.Settings
+	// RateLimit bounds how fast attempts begin, RetryBudget how many of them may
+	// be retries; nil for no bound.
+	RateLimit   *limit.Rate
+	RetryBudget *limit.BudgetSettings
 	// WhenOpen says what a message does at an open breaker that has nowhere
 	// else to go.
 	WhenOpen WhenOpen
@@ -245,14 +250,10 @@ func (l *lane) apply(spec Spec) {
 	l.post.change(func(g *gate, now time.Time) {
 		g.workers = spec.Workers
 		g.ramp.SetCeiling(spec.Workers)
-		switch {
-		case spec.Breaker == nil:
-			g.breaker = nil
-		case g.breaker == nil:
-			g.breaker = breaker.New(*spec.Breaker, now)
-		default:
-			g.breaker.Configure(now, *spec.Breaker)
-		}
+		g.setBreaker(now, spec.Breaker)
+		g.configured = spec.RateLimit
+		g.setRate(now)
+		g.quota.setBudget(now, spec.RetryBudget)
 	})
 }
 

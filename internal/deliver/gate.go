@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/ramp"
 )
 
@@ -21,7 +22,22 @@ type gate struct {
 	// that its end has not been noticed yet: the ramp starts then.
 	heldUntil time.Time
 	holding   bool
+	quota     quota
+	// configured is the rate limit of the configuration: a lever may have put
+	// another one in its place.
+	configured *limit.Rate
+	levers     levers
 }
+
+// quota is what a destination may send, however many endpoints it has: their
+// gates share it.
+type quota struct {
+	bucket *limit.Bucket // nil: no rate limit
+	budget *limit.Budget // nil: no retry budget
+}
+
+// charge asks the budget for a retry. False means that it is spent.
+func (q quota) charge(now time.Time) bool { return q.budget == nil || q.budget.Take(now) }
 
 // pass is what a send holds. It belongs to the caller and may be used again
 // after end: it carries what the breaker remembers of its message.
@@ -31,15 +47,25 @@ type pass struct {
 	mark   breaker.Mark
 	take   ramp.Ticket
 	open   bool
+	try    try
 }
+
+// try is what a send is to the retry budget.
+type try uint8
+
+const (
+	firstTry try = iota // counts for the budget
+	retrying            // was charged when it was scheduled
+)
 
 // answer is what the gate says to one who asks.
 type answer uint8
 
 const (
-	goes  answer = iota + 1 // everything was taken: send now
-	waits                   // not now
-	shut                    // the breaker is open, or has no trial to give
+	goes    answer = iota + 1 // everything was taken: send now
+	waits                     // not now
+	limited                   // not now, for want of a token of the rate limit alone
+	shut                      // the breaker is open, or has no trial to give
 )
 
 // reply is an answer, with the earliest moment at which asking again can help:
@@ -49,9 +75,10 @@ type reply struct {
 	until  time.Time
 }
 
-// look says what the gate makes of a send that begins now, taking nothing: shut
-// and waits are final, goes may still find no worker.
-func (g *gate) look(now time.Time) reply {
+// look says what the gate makes of a send that begins now, behind others that
+// wait for their turn, taking nothing: goes may still find no worker, the other
+// answers are final.
+func (g *gate) look(now time.Time, others int) reply {
 	if g.breaker != nil {
 		if look := g.breaker.Look(now); look.Answer != breaker.Pass {
 			return reply{shut, look.Until}
@@ -63,13 +90,18 @@ func (g *gate) look(now time.Time) reply {
 	case now.Before(g.heldUntil):
 		return reply{waits, g.heldUntil}
 	}
+	if b := g.quota.bucket; b != nil {
+		if at := b.LookPast(now, others); at.After(now) {
+			return reply{limited, at}
+		}
+	}
 	return reply{answer: goes}
 }
 
 // try takes all that a send needs, or nothing. slow is how long an answer may
 // take before it counts against the endpoint.
 func (g *gate) try(now time.Time, slow time.Duration, p *pass) reply {
-	if r := g.look(now); r.answer != goes {
+	if r := g.look(now, 0); r.answer != goes {
 		return r
 	}
 	g.endHold()
@@ -86,6 +118,12 @@ func (g *gate) try(now time.Time, slow time.Duration, p *pass) reply {
 	if g.breaker != nil && !g.breaker.Begin(now, slow, p.mark, &p.permit) {
 		g.ramp.Put(take, ramp.Other)
 		return reply{answer: shut}
+	}
+	if g.quota.bucket != nil {
+		g.quota.bucket.Take(now) // look saw the token at this very moment
+	}
+	if g.quota.budget != nil && p.try == firstTry {
+		g.quota.budget.First(now)
 	}
 	p.take = take
 	g.busy++
@@ -147,11 +185,17 @@ func (g *gate) settle() []breaker.Move {
 }
 
 // next is the earliest moment at which the gate may say something else by
-// itself: the end of a hold, of the breaker's open time, or a send that will
-// have been unanswered for too long. Zero for never.
+// itself: the end of a hold, of the breaker's open time, the next token of the
+// rate limit, or a send that will have been unanswered for too long. Zero for
+// never.
 func (g *gate) next(now time.Time) (at time.Time) {
 	if now.Before(g.heldUntil) {
 		at = g.heldUntil
+	}
+	if b := g.quota.bucket; b != nil {
+		if t := b.Look(now); t.After(now) && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
 	}
 	if g.breaker != nil {
 		if t, ok := g.breaker.Next(now); ok && (at.IsZero() || t.Before(at)) {

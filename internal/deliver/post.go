@@ -33,13 +33,16 @@ type waiter struct {
 	slow          time.Duration
 	pass          *pass
 	// patience is the longest wait at a gate that lets nobody in; 0 is any. What
-	// the gate said to one whose patience did not do is in refused, and how long
-	// it is to stay away in away.
+	// the gate said to one whose patience or limit did not do is in refused, and
+	// how long the impatient is to stay away in away.
 	patience time.Duration
 	refused  reply
 	away     time.Duration
-	answer   answer
-	ready    chan struct{} // gets one value when answer is set
+	// limited is when the rate limit first was all that stood in the way of this
+	// send; zero for never.
+	limited time.Time
+	answer  answer
+	ready   chan struct{} // gets one value when answer is set
 }
 
 // hops says what a message does at an open breaker.
@@ -64,14 +67,16 @@ const (
 // enter waits until a send may begin, at most until limit (zero: no limit).
 func (p *post) enter(ctx context.Context, w *waiter, limit time.Time) entry {
 	now := time.Now()
+	w.limited = time.Time{}
 	p.mu.Lock()
 	var r reply
 	if p.first == nil {
 		r = p.gate.try(now, w.slow, w.pass)
-	} else if r = p.gate.look(now); r.answer == goes {
+	} else if r = p.gate.look(now, p.waiting); r.answer == goes {
 		r.answer = waits // behind those who came before
 	}
 	moves := p.gate.settle()
+	w.told(r, now)
 	switch {
 	case r.answer == goes:
 		p.mu.Unlock()
@@ -84,6 +89,7 @@ func (p *post) enter(ctx context.Context, w *waiter, limit time.Time) entry {
 	case !limit.IsZero() && (r.until.After(limit) || !now.Before(limit)):
 		p.mu.Unlock()
 		p.tell(moves)
+		w.refused = r
 		return late
 	case w.tooLong(r, now):
 		p.mu.Unlock()
@@ -95,6 +101,22 @@ func (p *post) enter(ctx context.Context, w *waiter, limit time.Time) entry {
 	p.mu.Unlock()
 	p.tell(moves)
 	return p.wait(ctx, w, limit)
+}
+
+// told notes when w was first held up by the rate limit alone.
+func (w *waiter) told(r reply, now time.Time) {
+	if r.answer == limited && w.limited.IsZero() {
+		w.limited = now
+	}
+}
+
+// forToken is how long a send that begins at the moment waited for the rate
+// limit.
+func (w *waiter) forToken(began time.Time) time.Duration {
+	if w.limited.IsZero() {
+		return 0
+	}
+	return began.Sub(w.limited)
 }
 
 // tooLong reports whether the reply sends w away: a gate that stays shut for
@@ -165,10 +187,14 @@ func (w *waiter) await(ctx context.Context, over time.Time) entry {
 }
 
 // losesPatience reports whether w is to leave after it waited for as long as its
-// patience goes. One that only stands behind others, or whose gate is about to
-// open, stays. The caller holds the lock.
+// patience goes. One that only stands behind others, or whose gate or token is
+// about to come, stays. The caller holds the lock.
 func (p *post) losesPatience(w *waiter, now time.Time) bool {
-	r := p.gate.look(now)
+	others := 0
+	for o := w.before; o != nil; o = o.before {
+		others++
+	}
+	r := p.gate.look(now, others)
 	switch {
 	case r.answer == goes:
 		return false
@@ -201,6 +227,14 @@ func (p *post) leave(w *waiter, f *failure.Error, hold time.Duration) {
 	p.tell(moves)
 }
 
+// charge asks the retry budget for one more try. False means that it is spent.
+func (p *post) charge() bool {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gate.quota.charge(now)
+}
+
 // change alters the gate from outside (a lever, a reload) and serves those who
 // may go now.
 func (p *post) change(alter func(g *gate, now time.Time)) {
@@ -219,6 +253,7 @@ func (p *post) pump(now time.Time) (moves []breaker.Move) {
 	for w := p.first; w != nil; w = p.first {
 		r := p.gate.try(now, w.slow, w.pass)
 		moves = append(moves, p.gate.settle()...)
+		w.told(r, now)
 		if r.answer == goes {
 			p.serve(w, goes)
 			continue

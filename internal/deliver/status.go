@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/limit"
 )
 
 // LaneStatus is how one destination stands now.
@@ -28,6 +29,16 @@ type LaneStatus struct {
 	// no ramp is on.
 	Ramp   int
 	Paused bool
+	// Forced says whether a lever holds the breaker.
+	Forced breaker.Forced
+	// Rate is the rate limit in force, nil for none; ByLever says that a lever
+	// put it there. NextToken is when it lets the next attempt begin; zero for
+	// now.
+	Rate      *limit.Rate
+	ByLever   bool
+	NextToken time.Time
+	// Retries is how many the retry budget allows now; nil without one.
+	Retries *int
 }
 
 // Status returns how every lane stands, by name.
@@ -66,37 +77,38 @@ func (s *LaneStatus) look(p *post, now time.Time) []breaker.Move {
 	s.Ramp, _ = g.ramp.Limit()
 	if g.breaker != nil {
 		snap := g.breaker.Snapshot(now)
-		s.HasBreaker, s.Breaker = true, breakerState(snap.State)
+		s.HasBreaker, s.Breaker, s.Forced = true, breakerState(snap.State), snap.Forced
 		if snap.State == breaker.Open {
 			s.OpenUntil = snap.OpenUntil
 		}
 	}
+	s.limits(g, now)
 	return g.settle()
 }
 
-// Pause stops sends to the destination; its messages wait in their lane. It
-// returns false where no such destination is known.
-func (f *Fleet) Pause(name string) bool { return f.setPaused(name, true) }
-
-// Resume lets a paused destination go on.
-func (f *Fleet) Resume(name string) bool { return f.setPaused(name, false) }
-
-func (f *Fleet) setPaused(name string, paused bool) bool {
-	f.mu.Lock()
-	l, ok := f.lanes[name]
-	f.mu.Unlock()
-	if ok {
-		l.post.change(func(g *gate, _ time.Time) { g.paused = paused })
+// limits fills in the rate limit and the retry budget.
+func (s *LaneStatus) limits(g *gate, now time.Time) {
+	s.Rate, s.ByLever = g.configured, g.levers.rate != nil
+	if s.ByLever {
+		s.Rate = g.levers.rate
 	}
-	return ok
+	if g.quota.bucket != nil {
+		if t := g.quota.bucket.Look(now); t.After(now) {
+			s.NextToken = t
+		}
+	}
+	if g.quota.budget != nil {
+		s.Retries = new(g.quota.budget.Left(now))
+	}
 }
 
 // RetryAfter estimates when a full lane may have room again: the end of a hold
-// or of an open breaker, a second where nothing is known.
+// or of an open breaker, the next token of the rate limit, a second where nothing
+// is known.
 func (d *Destination) RetryAfter(now time.Time) time.Duration {
 	s := d.lane.status(now)
 	until := now.Add(time.Second)
-	for _, t := range []time.Time{s.HeldUntil, s.OpenUntil} {
+	for _, t := range []time.Time{s.HeldUntil, s.OpenUntil, s.NextToken} {
 		if t.After(until) {
 			until = t
 		}

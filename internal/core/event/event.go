@@ -17,7 +17,8 @@ type Kind uint8
 // The kinds. The comment names the fields that are set beside Kind and At.
 const (
 	// AttemptEnded: Destination, Endpoint, Route, MessageID, Number, Outcome,
-	// Took, Waited, Tags and Error unless ok.
+	// Took, Waited (of which Limited for the rate limit), Tags and Error unless
+	// ok.
 	AttemptEnded Kind = iota + 1
 	// Hopped: Destination (left), To (the next, "" for the dead letters),
 	// Route, MessageID, Hop, Tags, Error.
@@ -118,6 +119,7 @@ type Event struct {
 	At          time.Time
 	Took        time.Duration
 	Waited      time.Duration
+	Limited     time.Duration
 	Outcome     message.Outcome
 	Hop         message.HopReason
 	Reason      message.Reason

@@ -77,13 +77,21 @@ func (b *Bucket) reduce(d span) {
 
 // Look returns the earliest moment at which Take succeeds if nobody else takes
 // and nothing is put back or configured: now where there is a token.
-func (b *Bucket) Look(now time.Time) time.Time {
+func (b *Bucket) Look(now time.Time) time.Time { return b.LookPast(now, 0) }
+
+// LookPast is Look for one who stands behind others that will take a token each
+// before: at most MaxBurst of them are reckoned with.
+func (b *Bucket) LookPast(now time.Time, others int) time.Time {
 	b.tell(now)
-	if !b.room.less(b.missing) {
+	missing := b.missing
+	if others > 0 {
+		missing = missing.plus(b.times(uint64(min(others, MaxBurst))), b.rate)
+	}
+	if !b.room.less(missing) {
 		return now
 	}
-	wait := b.missing.ns - b.room.ns
-	if b.missing.part > b.room.part {
+	wait := missing.ns - b.room.ns
+	if missing.part > b.room.part {
 		wait++ // the fraction of a nanosecond has to pass too
 	}
 	return b.now.Add(time.Duration(wait))
