@@ -131,26 +131,37 @@ func FirstKey(ctx context.Context, keys store.Keys, now time.Time) (secret strin
 // adminName is the name of the admin key that a server makes for itself.
 const adminName = "admin"
 
-// GivenKey stores an admin key that the operator chose, where it is not there
-// yet. Keys that were given before stay good until they are revoked; a given key
-// that was revoked is an error that is ErrUnauthenticated, since it would look
-// as if it were set.
-func GivenKey(ctx context.Context, keys store.Keys, secret string, now time.Time) error {
+// CheckGivenKey says what is wrong with an admin key that the operator chose. One
+// that was revoked is an error that is ErrUnauthenticated, since it would look as
+// if it were set.
+func CheckGivenKey(ctx context.Context, keys store.Keys, secret string) error {
 	if err := checkGiven(secret); err != nil {
 		return err
 	}
 	k, err := keys.KeyByHash(ctx, hashKey(secret))
 	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
 	case err == nil && !k.Revoked.IsZero():
 		return fmt.Errorf("%w: the admin key that is set was revoked", ErrUnauthenticated)
-	case err == nil:
-		return nil
-	case !errors.Is(err, store.ErrNotFound):
+	}
+	return err
+}
+
+// GivenKey stores an admin key that the operator chose, where it is not there
+// yet. Keys that were given before stay good until they are revoked. What
+// CheckGivenKey refuses is refused here too.
+func GivenKey(ctx context.Context, keys store.Keys, secret string, now time.Time) error {
+	if err := CheckGivenKey(ctx, keys, secret); err != nil {
+		return err
+	}
+	_, err := keys.KeyByHash(ctx, hashKey(secret))
+	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	// The name tells which of the keys that were ever given it is, and is new
 	// whatever names there are.
-	k, err = keyOf(secret, KeyRequest{Name: adminName, Scopes: []store.Scope{store.ScopeAdmin}}, now)
+	k, err := keyOf(secret, KeyRequest{Name: adminName, Scopes: []store.Scope{store.ScopeAdmin}}, now)
 	if err != nil {
 		return err
 	}

@@ -49,13 +49,17 @@ type messages struct{ s *Server }
 // is opened again.
 func (s *Server) Messages() connector.Queues { return messages{s} }
 
-// queue returns the queue of a name, the relay's own too.
+// queue returns the queue of a name, the relay's own and those that are leaving
+// too.
 func (m messages) queue(name string) (*queue, error) {
 	now := m.s.settings.Load()
 	if strings.HasPrefix(name, RelayPrefix) && badName(name) == "" {
 		return now.relay, nil
 	}
 	q, bad := now.find(name)
+	if leaving := now.leaving[name]; bad != "" && leaving != nil {
+		return leaving, nil
+	}
 	if bad != "" {
 		return nil, fmt.Errorf("%w: %s", connector.ErrNoQueue, bad)
 	}
@@ -109,8 +113,18 @@ func (m messages) Put(ctx context.Context, p connector.Put) (connector.Kept, err
 		m.s.totals.found.Add(1)
 	} else {
 		m.s.totals.created.Add(1)
+		m.tellLeft(p.Queue, q, stored[0].ID)
 	}
 	return connector.Kept{Job: stored[0].ID, Found: stored[0].Found}, nil
+}
+
+// tellLeft tells once of a queue that is leaving and got a job all the same:
+// those that waited there when it left were told of, this one came later.
+func (m messages) tellLeft(name string, q *queue, id string) {
+	if m.s.settings.Load().leaving[name] == q && q.left.CompareAndSwap(false, true) {
+		m.s.log.Warn("a message of an earlier configuration is now a job in a queue that jobs.queues does not name any more: nobody can work it until it does",
+			"queue", name, "job", id)
+	}
 }
 
 // traceOf returns the trace that a message came with, "" for none.

@@ -33,6 +33,10 @@ type Config struct {
 	// Queues are the queues by name. None begins with RelayPrefix: the relay's
 	// own queues are there without being named.
 	Queues map[string]Queue
+	// Leaving are the queues of configurations before this one, of which messages
+	// may be under way: the relay finds them still, and nobody else does. What
+	// stands in Queues too counts there. They passed Configure once.
+	Leaving map[string]Queue
 	// Retention is MinRetention to MaxRetention each.
 	Retention store.Retention
 }
@@ -42,6 +46,12 @@ type Queue struct {
 	Lease   time.Duration // MinLease to MaxLease
 	Timeout time.Duration // MinTimeout to MaxTimeout
 	Retry   job.Overlay
+}
+
+// orDefaults fills in what is not said.
+func (q Queue) orDefaults() Queue {
+	q.Lease, q.Timeout = orDefault(q.Lease, DefaultLease), orDefault(q.Timeout, DefaultTimeout)
+	return q
 }
 
 // Server is the job server on a store. Safe for concurrent use.
@@ -57,7 +67,8 @@ type settings struct {
 	project   job.Overlay
 	queues    map[string]*queue
 	names     []string // of the queues, sorted
-	relay     *queue   // what every queue of the relay is like
+	leaving   map[string]*queue
+	relay     *queue // what every queue of the relay is like
 	retention store.Retention
 }
 
@@ -65,6 +76,7 @@ type settings struct {
 type queue struct {
 	Queue
 	policy job.Snapshot
+	left   atomic.Bool // a job in it, which is leaving, was told of
 }
 
 // NewServer makes a server. Its error is about the configuration, every problem at
@@ -82,7 +94,7 @@ func NewServer(o Options) (*Server, error) {
 // error, which tells every problem at once, the one before stays.
 func (s *Server) Configure(c Config) error {
 	next := &settings{
-		project: c.Project, queues: make(map[string]*queue, len(c.Queues)),
+		project: c.Project, queues: make(map[string]*queue, len(c.Queues)), leaving: make(map[string]*queue, len(c.Leaving)),
 		retention: store.Retention{
 			Finished:    orDefault(c.Retention.Finished, DefaultFinished),
 			DeadLetters: orDefault(c.Retention.DeadLetters, DefaultDeadLetters),
@@ -102,8 +114,7 @@ func (s *Server) Configure(c Config) error {
 	}
 	next.names = slices.Sorted(maps.Keys(c.Queues))
 	for _, name := range next.names {
-		q := c.Queues[name]
-		q.Lease, q.Timeout = orDefault(q.Lease, DefaultLease), orDefault(q.Timeout, DefaultTimeout)
+		q := c.Queues[name].orDefaults()
 		if bad := badName(name); bad != "" {
 			wrong("queue %q: the name %s", name, bad)
 		} else if strings.HasPrefix(name, RelayPrefix) {
@@ -115,6 +126,9 @@ func (s *Server) Configure(c Config) error {
 			wrong("queue %q: retry: %s %s", name, p.Field, p.Message)
 		}
 		next.queues[name] = next.queue(q)
+	}
+	for name, q := range c.Leaving {
+		next.leaving[name] = next.queue(q.orDefaults())
 	}
 	next.relay = next.queue(relayQueue())
 	if len(found) > 0 {
