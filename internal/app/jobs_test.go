@@ -457,8 +457,6 @@ func TestBoundsAgree(t *testing.T) {
 		"finished":        {config.DefaultKeepFinished, jobserver.DefaultFinished},
 		"dead letters":    {config.DefaultKeepDeadLetters, jobserver.DefaultDeadLetters},
 		"longest kept":    {config.MaxKeep, jobserver.MaxRetention},
-		"names":           {config.MaxQueueName, jobserver.MaxName},
-		"the relay's":     {config.RelayQueue(""), jobserver.RelayPrefix},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %v in the configuration, %v in the job server", what, pair[0], pair[1])

@@ -11,7 +11,6 @@ import (
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
-	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
@@ -23,7 +22,7 @@ func (a *App) tellLeft(c *config.Config, waiting map[string]int64) {
 		if _, known := c.Jobs.Queues[queue]; known {
 			continue
 		}
-		name, own := strings.CutPrefix(queue, jobserver.RelayPrefix)
+		name, own := strings.CutPrefix(queue, job.RelayPrefix)
 		if !own {
 			a.log.Warn("jobs wait in a queue that jobs.queues does not name: nobody can work them until it does",
 				"queue", queue, "jobs", waiting[queue])

@@ -84,15 +84,11 @@ const (
 	DefaultKeepFinished    = 7 * 24 * time.Hour
 	// MaxQueues bounds the queues: each is a label of metrics.
 	MaxQueues = 1000
-	// MaxQueueName is the longest name of a queue, in bytes.
-	MaxQueueName = 128
 )
 
 // RelayQueue is the name of the queue that the relay makes for a source with
 // ack: stored. Names that begin like it are not the configuration's to give.
-func RelayQueue(source string) string { return relayPrefix + source }
-
-const relayPrefix = "relay:"
+func RelayQueue(source string) string { return job.RelayPrefix + source }
 
 // RelayAttempts is how many attempts a job of such a queue has, whatever the
 // configuration says of other queues.
@@ -300,11 +296,10 @@ func (l *loader) checkStore(o origin, store string) {
 
 func (l *loader) checkQueue(o origin, key *yaml.Node, name string, q *writtenQueue) {
 	switch {
-	case strings.HasPrefix(name, relayPrefix):
-		l.errorf(o.file, key, "the queue %q: names that begin with %s are for the relay's own queues", name, relayPrefix)
-	case name == "" || len(name) > MaxQueueName ||
-		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") != "":
-		l.errorf(o.file, key, "bad name %q of a queue; use 1 to %d letters, digits, . _ : and -", name, MaxQueueName)
+	case job.OfRelay(name):
+		l.errorf(o.file, key, "the queue %q: names that begin with %s are for the relay's own queues", name, job.RelayPrefix)
+	case job.BadName(name) != "":
+		l.errorf(o.file, key, "bad name %q of a queue; use 1 to %d letters, digits, . _ : and -", name, job.MaxName)
 	}
 	bound := func(field string, d *setting.Duration, least, most time.Duration) {
 		if d != nil && (d.D() < least || d.D() > most) {

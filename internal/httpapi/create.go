@@ -41,7 +41,7 @@ func readNew(r *wirejson.Reader, members []string) jobserver.New {
 		case "payload":
 			n.Payload = r.Value(jobserver.MaxPayload)
 		case "priority":
-			n.Priority = int(r.Int(-jobserver.MaxPriority, jobserver.MaxPriority))
+			n.Priority = int(r.Int(-job.MaxPriority, job.MaxPriority))
 		case "run_at":
 			n.RunAt = r.Time()
 		case "delay":

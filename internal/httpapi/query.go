@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/duration"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/nearest"
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
-	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 )
 
@@ -94,8 +94,8 @@ func (p *query) text(name string) string {
 // name returns a parameter that is a name.
 func (p *query) name(name string) string {
 	s := p.text(name)
-	if s != "" && !validName(s) {
-		p.add(name, "is no name: up to %d of A-Z, a-z, 0-9 and . _ : -", jobserver.MaxName)
+	if s != "" && job.BadName(s) != "" {
+		p.add(name, "is no name: up to %d of A-Z, a-z, 0-9 and . _ : -", job.MaxName)
 	}
 	return s
 }
@@ -152,11 +152,4 @@ func (p *query) wait(name string) time.Duration {
 		return 0
 	}
 	return d
-}
-
-// validName reports whether s can be the name of something.
-func validName(s string) bool {
-	return s != "" && len(s) <= jobserver.MaxName && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._:-", c)
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/duration"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/core/nearest"
 	"github.com/pawlhq/pawl/internal/store"
@@ -120,7 +121,7 @@ func (a *api) moveEndpoint(q *request, m move) error {
 	if len(q.who.Queues) > 0 {
 		return forbidden("the key %q is limited to queues; an endpoint serves the jobs of any queue", q.who.Name)
 	}
-	if !validName(name) {
+	if job.BadName(name) != "" {
 		return notFound("%q is no name of an endpoint", cut(name))
 	}
 	return a.moveGate(q, lane.Gate{Kind: lane.EndpointGate, Name: name}, m)

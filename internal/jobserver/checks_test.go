@@ -48,7 +48,7 @@ func problems(t *testing.T, err error) string {
 
 func TestCreateTellsWhatIsWrong(t *testing.T) {
 	s := unstored(t, twoQueues)
-	long := strings.Repeat("x", MaxName+1)
+	long := strings.Repeat("x", job.MaxName+1)
 	for name, c := range map[string]struct {
 		change func(*New)
 		want   string

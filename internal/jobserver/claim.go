@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/duration"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
@@ -81,13 +82,13 @@ func (c *checker) tasks(tasks []lane.Task) {
 		return
 	}
 	for i, t := range tasks {
-		if bad := badName(t.Name); bad != "" {
+		if bad := job.BadName(t.Name); bad != "" {
 			c.add("/tasks/"+strconv.Itoa(i), "the name %s", bad)
 		}
 		if t.Version == "" {
 			continue
 		}
-		if bad := badName(t.Version); bad != "" {
+		if bad := job.BadName(t.Version); bad != "" {
 			c.add("/tasks/"+strconv.Itoa(i), "the version %s", bad)
 		}
 	}

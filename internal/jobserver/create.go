@@ -136,8 +136,8 @@ func (c *creator) check(n *New) store.NewJob {
 	if n.Endpoint != "" {
 		c.name("/endpoint", n.Endpoint)
 	}
-	if n.Priority < -MaxPriority || n.Priority > MaxPriority {
-		c.add("/priority", "must be from -%d to %d, not %d", MaxPriority, MaxPriority, n.Priority)
+	if n.Priority < -job.MaxPriority || n.Priority > job.MaxPriority {
+		c.add("/priority", "must be from -%d to %d, not %d", job.MaxPriority, job.MaxPriority, n.Priority)
 	}
 	switch {
 	case len(n.Payload) == 0:
@@ -177,7 +177,7 @@ func (c *creator) check(n *New) store.NewJob {
 }
 
 func (c *creator) name(pointer, name string) {
-	if bad := badName(name); bad != "" {
+	if bad := job.BadName(name); bad != "" {
 		c.add(pointer, "%s", bad)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/nearest"
 	"github.com/pawlhq/pawl/internal/store"
 )
@@ -61,7 +62,7 @@ func NewKey(ask KeyRequest, now time.Time) (secret string, k store.Key, err erro
 // keyOf returns the key of a secret, as it is stored.
 func keyOf(secret string, ask KeyRequest, now time.Time) (store.Key, error) {
 	var c checker
-	if bad := badName(ask.Name); bad != "" {
+	if bad := job.BadName(ask.Name); bad != "" {
 		c.add("/name", "%s", bad)
 	}
 	if len(ask.Scopes) == 0 {
@@ -80,7 +81,7 @@ func keyOf(secret string, ask KeyRequest, now time.Time) (store.Key, error) {
 		c.add("/queues", "holds %d queues; at most %d are allowed", len(ask.Queues), MaxQueues)
 	} else {
 		for i, q := range ask.Queues {
-			if bad := badName(q); bad != "" {
+			if bad := job.BadName(q); bad != "" {
 				c.add(fmt.Sprintf("/queues/%d", i), "%s", bad)
 			}
 		}

@@ -1,16 +1,11 @@
 package jobserver
 
 import (
-	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/message"
 )
-
-// RelayPrefix begins the names of the queues that the relay makes for its own
-// sources, relay:<source>, and of the workers that take from queues for it.
-// Producers and workers can't use such a name.
-const RelayPrefix = "relay:"
 
 // The bounds and defaults of a queue.
 const (
@@ -34,10 +29,8 @@ const (
 	// written form, so that what the relay takes fits into a queue.
 	MaxMessage   = message.MaxLine
 	MaxBatch     = 1000 // jobs of a batch, jobs of a claim, reports of a request
-	MaxName      = 128  // characters of a name, [A-Za-z0-9._:-]
 	MaxTags      = 16
 	MaxKey       = 256 // bytes of an idempotency key, and of a claim id
-	MaxPriority  = 100 // and −100
 	MaxClaimWait = time.Minute
 	MaxAnswer    = 8 << 20 // bytes of the jobs of one claim
 	MinWorker    = 8       // characters of a worker's id
@@ -51,23 +44,6 @@ const (
 	// the same mistake over and over.
 	MaxProblems = 100
 )
-
-// badName returns what is wrong with a name, "" for nothing.
-func badName(name string) string {
-	switch {
-	case name == "":
-		return "is missing"
-	case len(name) > MaxName:
-		return "is longer than 128 characters"
-	}
-	for i := range len(name) {
-		c := name[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != ':' && c != '-' {
-			return "may hold A-Z, a-z, 0-9 and . _ : - only"
-		}
-	}
-	return ""
-}
 
 // badKey returns what is wrong with an idempotency key or a claim id, "" for
 // nothing.
@@ -83,13 +59,13 @@ func badKey(key string) string {
 
 // badWorker returns what is wrong with a worker's id, "" for nothing.
 func badWorker(worker string) string {
-	switch bad := badName(worker); {
+	switch bad := job.BadName(worker); {
 	case bad != "":
 		return bad
 	case len(worker) < MinWorker:
 		return "is shorter than 8 characters; it names one worker, over restarts too"
-	case strings.HasPrefix(worker, RelayPrefix):
-		return `can't begin with "` + RelayPrefix + `"; such workers are the relay's own`
+	case job.OfRelay(worker):
+		return `can't begin with "` + job.RelayPrefix + `"; such workers are the relay's own`
 	}
 	return ""
 }

@@ -44,7 +44,7 @@ type messages struct{ s *Server }
 // Messages returns the relay's way into the queues: those that the
 // configuration names and the relay's own, relay:<source>.
 //
-// Workers of the relay have names that begin with RelayPrefix, so that their
+// Workers of the relay have names that begin with job.RelayPrefix, so that their
 // leases end with this process: the store gives them back, uncharged, when it
 // is opened again.
 func (s *Server) Messages() connector.Queues { return messages{s} }
@@ -53,7 +53,7 @@ func (s *Server) Messages() connector.Queues { return messages{s} }
 // too.
 func (m messages) queue(name string) (*queue, error) {
 	now := m.s.settings.Load()
-	if strings.HasPrefix(name, RelayPrefix) && badName(name) == "" {
+	if job.OfRelay(name) && job.BadName(name) == "" {
 		return now.relay, nil
 	}
 	q, bad := now.find(name)
@@ -85,13 +85,13 @@ func (m messages) Put(ctx context.Context, p connector.Put) (connector.Kept, err
 		asked.Version = defaultVersion
 	}
 	var c checker
-	for _, n := range []struct{ pointer, bad string }{{"/task", badName(asked.Task)}, {"/version", badName(asked.Version)}} {
+	for _, n := range []struct{ pointer, bad string }{{"/task", job.BadName(asked.Task)}, {"/version", job.BadName(asked.Version)}} {
 		if n.bad != "" {
 			c.add(n.pointer, "%s", n.bad)
 		}
 	}
-	if p.Priority < -MaxPriority || p.Priority > MaxPriority {
-		c.add("/priority", "must be from -%d to %d, not %d", MaxPriority, MaxPriority, p.Priority)
+	if p.Priority < -job.MaxPriority || p.Priority > job.MaxPriority {
+		c.add("/priority", "must be from -%d to %d, not %d", job.MaxPriority, job.MaxPriority, p.Priority)
 	}
 	if err := c.err(); err != nil {
 		return connector.Kept{}, err
@@ -173,9 +173,9 @@ func (m messages) Take(ctx context.Context, t connector.Take) ([]connector.Taken
 	}
 }
 
-// relayWorker returns the name of a worker with RelayPrefix, once.
+// relayWorker returns the name of a worker with job.RelayPrefix, once.
 func relayWorker(name string) string {
-	return RelayPrefix + strings.TrimPrefix(name, RelayPrefix)
+	return job.RelayPrefix + strings.TrimPrefix(name, job.RelayPrefix)
 }
 
 // messageOf returns the message that a job carries. A job that the API made has

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +29,7 @@ type Options struct {
 type Config struct {
 	// Project is the project's level of every policy.
 	Project job.Overlay
-	// Queues are the queues by name. None begins with RelayPrefix: the relay's
+	// Queues are the queues by name. None begins with job.RelayPrefix: the relay's
 	// own queues are there without being named.
 	Queues map[string]Queue
 	// Leaving are the queues of configurations before this one, of which messages
@@ -115,10 +114,10 @@ func (s *Server) Configure(c Config) error {
 	next.names = slices.Sorted(maps.Keys(c.Queues))
 	for _, name := range next.names {
 		q := c.Queues[name].orDefaults()
-		if bad := badName(name); bad != "" {
+		if bad := job.BadName(name); bad != "" {
 			wrong("queue %q: the name %s", name, bad)
-		} else if strings.HasPrefix(name, RelayPrefix) {
-			wrong("queue %q: names that begin with %s are the relay's own", name, RelayPrefix)
+		} else if job.OfRelay(name) {
+			wrong("queue %q: names that begin with %s are the relay's own", name, job.RelayPrefix)
 		}
 		within(fmt.Sprintf("queue %q: lease", name), q.Lease, MinLease, MaxLease)
 		within(fmt.Sprintf("queue %q: timeout", name), q.Timeout, MinTimeout, MaxTimeout)
@@ -158,11 +157,11 @@ func (s *settings) find(name string) (*queue, string) {
 	if q, ok := s.queues[name]; ok {
 		return q, ""
 	}
-	if bad := badName(name); bad != "" {
+	if bad := job.BadName(name); bad != "" {
 		return nil, bad
 	}
-	if strings.HasPrefix(name, RelayPrefix) {
-		return nil, `can't begin with "` + RelayPrefix + `"; such queues are the relay's own`
+	if job.OfRelay(name) {
+		return nil, `can't begin with "` + job.RelayPrefix + `"; such queues are the relay's own`
 	}
 	text := fmt.Sprintf("unknown queue %q", name)
 	if len(s.names) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
@@ -109,7 +110,7 @@ func (s *Source) Run(ctx context.Context, h connector.Handler) error {
 			return nil
 		}
 		got, err := s.queues.Take(ctx, connector.Take{
-			Queue: s.queue, Tasks: s.tasks, Worker: ownPrefix + s.name, Max: n,
+			Queue: s.queue, Tasks: s.tasks, Worker: job.RelayPrefix + s.name, Max: n,
 		})
 		switch {
 		case ctx.Err() != nil:
