@@ -244,6 +244,7 @@ func specOf(d *config.Destination, dest connector.Destination) (deliver.Spec, er
 	s := deliver.Spec{
 		Name: d.Name, Connector: dest, Retry: v.Retry, Timeout: v.Timeout, Deadline: v.Deadline, TTL: v.TTL,
 		Fallback: d.Fallback, Workers: v.Workers, MaxPending: v.MaxPending, Breaker: v.Breaker, DeliveredOn: v.DeliveredOn,
+		RateLimit: v.RateLimit, RetryBudget: v.RetryBudget,
 	}
 	if v.WhenOpen == config.WhenOpenFail {
 		s.WhenOpen = deliver.FailWhenOpen

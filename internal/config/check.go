@@ -169,6 +169,7 @@ func (l *loader) checkDestinations(c *Config) {
 // checkResolved looks at values that come from different levels.
 func (l *loader) checkResolved(e *destinationEntry, d *Delivery) {
 	l.checkBreaker(d, e)
+	l.checkRateLimit(d, e)
 	// The warning belongs where one of the two was said last.
 	place := func(a, b string) (*file, *yaml.Node) {
 		for _, key := range []string{a, b} {

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -28,7 +29,7 @@ destinations:
   - { name: api, type: https, url: "https://api.internal/x" }
   - { name: disk, type: file, path: out.ndjson }
   - { name: bad, type: faulty }
-  - { name: said, type: https, url: "https://api.internal/y", circuit_breaker: { open_for: 7s } }
+  - { name: said, type: https, url: "https://api.internal/y", circuit_breaker: { open_for: 7s }, rate_limit: { per_second: 2.5 }, retry_budget: true }
 jobs: { queues: { emails: {} } }
 `
 
@@ -86,6 +87,12 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		{"circuit_breaker", d.Breaker, &breaker.Settings{
 			FailureRatio: 0.5, MinRequests: 20, Window: 60 * time.Second,
 			OpenFor: 5 * time.Second, MaxOpenFor: 60 * time.Second, HalfOpenMax: 5,
+		}},
+		{"rate_limit", d.RateLimit, (*limit.Rate)(nil)},
+		{"rate_limit.burst", dest("said").Delivery.RateLimit.Burst, 3},
+		{"retry_budget", d.RetryBudget, (*limit.BudgetSettings)(nil)},
+		{"retry_budget: true", dest("said").Delivery.RetryBudget, &limit.BudgetSettings{
+			Ratio: 0.2, MinPerSecond: 10, Window: 10 * time.Second,
 		}},
 		{"circuit_breaker.max_open_for beside open_for", dest("said").Delivery.Breaker.MaxOpenFor, 7 * time.Second},
 		{"when_open", d.WhenOpen, config.WhenOpenWait},

@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/backoff"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/retry"
 	"github.com/pawlhq/pawl/internal/setting"
 )
@@ -43,6 +44,11 @@ const (
 	MaxWorkers = 10_000
 	// MaxPlaces bounds the messages in one lane: they are in memory.
 	MaxPlaces = 1_000_000
+	// MinBudgetWindow and MaxBudgetWindow bound the window of a retry budget: a
+	// shorter one lets a burst of retries through, a longer one forgets a trouble
+	// long after it is over.
+	MinBudgetWindow = time.Second
+	MaxBudgetWindow = time.Hour
 	// MaxList bounds the lists of names, tags, patterns and steps.
 	MaxList = 256
 )
@@ -64,6 +70,8 @@ func resolveDelivery(defaults, own *writtenDelivery) Delivery {
 	d.Success = pick(from, "success", "", defaults.Success, own.Success)
 	d.TTL = pick(from, "ttl", 0, defaults.TTL, own.TTL).D()
 	d.Breaker = resolveBreaker(from, &defaults.CircuitBreaker, &own.CircuitBreaker)
+	d.RateLimit = resolveRateLimit(from, &defaults.RateLimit, &own.RateLimit)
+	d.RetryBudget = resolveBudget(from, &defaults.RetryBudget, &own.RetryBudget)
 	d.WhenOpen = pick(from, "when_open", WhenOpenWait, defaults.WhenOpen, own.WhenOpen)
 	d.Transforms = transforms(pick(from, "transforms", nil, defaults.Transforms, own.Transforms))
 	d.ForwardHeaders = pick(from, "forward_headers", nil, defaults.ForwardHeaders, own.ForwardHeaders)
@@ -91,15 +99,7 @@ func pick[T any](from map[string]string, name string, builtIn T, defaults, own *
 // false.
 func resolveBreaker(from map[string]string, defaults, own *writtenBreaker) *breaker.Settings {
 	const name = "circuit_breaker"
-	state := breakerOn
-	from[name] = LevelBuiltIn
-	if defaults.state != breakerUnsaid {
-		state, from[name] = defaults.state, LevelDefaults
-	}
-	if own.state != breakerUnsaid {
-		state, from[name] = own.state, LevelDestination
-	}
-	if state == breakerOff {
+	if pickToggle(from, name, switchedOn, defaults.state, own.state) == switchedOff {
 		return nil
 	}
 	b := breaker.Defaults()
@@ -114,6 +114,48 @@ func resolveBreaker(from map[string]string, defaults, own *writtenBreaker) *brea
 	}
 	b.MaxOpenFor = pick(from, key("max_open_for"), longest, defaults.MaxOpenFor, own.MaxOpenFor).D()
 	b.HalfOpenMax = pick(from, key("half_open_max"), b.HalfOpenMax, defaults.HalfOpenMax, own.HalfOpenMax)
+	return &b
+}
+
+// pickToggle returns the nearest level's word and notes the level.
+func pickToggle(from map[string]string, name string, builtIn, defaults, own toggle) toggle {
+	said := func(t toggle) *toggle {
+		if t == unsaid {
+			return nil
+		}
+		return &t
+	}
+	return pick(from, name, builtIn, said(defaults), said(own))
+}
+
+// resolveRateLimit returns nil where the nearest level that says anything says
+// false, or none says how fast: checkRateLimit reports that.
+func resolveRateLimit(from map[string]string, defaults, own *writtenRateLimit) *limit.Rate {
+	const name = "rate_limit"
+	if pickToggle(from, name, switchedOff, defaults.state, own.state) == switchedOff {
+		return nil
+	}
+	perSecond := pick(from, name+".per_second", 0, defaults.PerSecond, own.PerSecond)
+	if from[name+".per_second"] == LevelBuiltIn {
+		return nil
+	}
+	r := limit.NewRate(perSecond)
+	r.PerSecond = perSecond // out of bounds too, for the check
+	r.Burst = pick(from, name+".burst", r.Burst, defaults.Burst, own.Burst)
+	return &r
+}
+
+// resolveBudget returns nil where no level asks for one, or the nearest that
+// says anything says false.
+func resolveBudget(from map[string]string, defaults, own *writtenBudget) *limit.BudgetSettings {
+	const name = "retry_budget"
+	if pickToggle(from, name, switchedOff, defaults.state, own.state) == switchedOff {
+		return nil
+	}
+	b := limit.DefaultBudget()
+	b.Ratio = float64(pick(from, name+".ratio", setting.Ratio(b.Ratio), defaults.Ratio, own.Ratio))
+	b.MinPerSecond = pick(from, name+".min_per_second", b.MinPerSecond, defaults.MinPerSecond, own.MinPerSecond)
+	b.Window = pick(from, name+".window", setting.Duration(b.Window), defaults.Window, own.Window).D()
 	return &b
 }
 
@@ -188,6 +230,16 @@ func (l *loader) checkDelivery(f *file, n *yaml.Node, w *writtenDelivery) {
 	}
 	count("workers", w.Workers, MaxWorkers)
 	count("max_pending", w.MaxPending, MaxPlaces)
+	if r := (limit.Rate{PerSecond: limit.MinPerSecond, Burst: 1}); w.RateLimit.state == switchedOn {
+		r.PerSecond, r.Burst = said(w.RateLimit.PerSecond, r.PerSecond), said(w.RateLimit.Burst, r.Burst)
+		for _, p := range r.Check() {
+			l.errorf(f, at("rate_limit."+p.Field), "rate_limit.%s: %s", p.Field, p.Message)
+		}
+	}
+	if v := w.RetryBudget.MinPerSecond; v != nil && !(*v >= 0 && *v <= limit.MaxPerSecond) {
+		l.errorf(f, at("retry_budget.min_per_second"), "retry_budget.min_per_second must be from 0 to %d, not %v", limit.MaxPerSecond, *v)
+	}
+	bound("retry_budget.window", w.RetryBudget.Window, MinBudgetWindow, MaxBudgetWindow)
 	l.checkTags(f, at("delivered_on"), w.DeliveredOn, "delivered_on")
 	if w.Success != nil {
 		l.checkExpr(f, at("success"), "success", *w.Success)
@@ -201,6 +253,14 @@ func (l *loader) checkDelivery(f *file, n *yaml.Node, w *writtenDelivery) {
 	if h := w.IdempotencyHeader; h != nil {
 		l.checkIdempotencyHeader(f, at("idempotency_header"), *h)
 	}
+}
+
+// said returns what a level says, or else the other.
+func said[T any](v *T, otherwise T) T {
+	if v == nil {
+		return otherwise
+	}
+	return *v
 }
 
 // checkForwardHeaders refuses the names of headers that no message keeps: they
@@ -249,6 +309,23 @@ func (l *loader) checkTags(f *file, list *yaml.Node, tags *[]failure.Tag, key st
 			l.suggestf(f, target(n), string(t), words, "%s: unknown tag %q", key, string(t))
 		}
 	}
+}
+
+// checkRateLimit wants a rate where a limit is asked for.
+func (l *loader) checkRateLimit(d *Delivery, e *destinationEntry) {
+	const key = "rate_limit"
+	if d.From[key+".per_second"] != LevelBuiltIn {
+		return
+	}
+	where := e.origin
+	if d.From[key] == LevelDefaults {
+		where = l.said["defaults"]
+	}
+	asked := find(where.node, key)
+	if find(where.node, key+".per_second") != asked {
+		return // it is there, and was reported as no number
+	}
+	l.errorf(where.file, asked, "rate_limit of %s has no per_second", e.Name)
 }
 
 // checkBreaker holds the resolved breaker to the core's bounds, each problem

@@ -193,20 +193,36 @@ func (t *Target) decode(d decoder, n *yaml.Node) {
 
 // decode reads a breaker's settings: true, false or numbers.
 func (b *writtenBreaker) decode(d decoder, n *yaml.Node) {
+	b.state = d.toggled(n, "circuit_breaker", reflect.ValueOf(b).Elem())
+}
+
+// decode reads a rate limit's settings.
+func (r *writtenRateLimit) decode(d decoder, n *yaml.Node) {
+	r.state = d.toggled(n, "rate_limit", reflect.ValueOf(r).Elem())
+}
+
+// decode reads a retry budget's settings.
+func (b *writtenBudget) decode(d decoder, n *yaml.Node) {
+	b.state = d.toggled(n, "retry_budget", reflect.ValueOf(b).Elem())
+}
+
+// toggled reads true, false, or the mapping that switches on what it has the
+// numbers of.
+func (d decoder) toggled(n *yaml.Node, name string, into reflect.Value) toggle {
 	if p := d.plain(n); p.Kind == yaml.ScalarNode && p.ShortTag() == "!!bool" {
 		var on bool
 		_ = p.Decode(&on) // a !!bool decodes
-		if b.state = breakerOff; on {
-			b.state = breakerOn
+		if on {
+			return switchedOn
 		}
-		return
+		return switchedOff
 	}
 	if n.Kind != yaml.MappingNode {
-		d.wanted(n, "circuit_breaker", "a mapping, true or false")
-		return
+		d.wanted(n, name, "a mapping, true or false")
+		return unsaid
 	}
-	b.state = breakerOn
-	d.mapping(n, "circuit_breaker", reflect.ValueOf(b).Elem())
+	d.mapping(n, name, into)
+	return switchedOn
 }
 
 // decode reads a type of dead-letter queue. The type of a destination is a

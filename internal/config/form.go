@@ -28,7 +28,7 @@ const (
 	formNumber   form = "number"
 	formBool     form = "true or false"
 	formTarget   form = "name or mapping" // a Target
-	formBreaker  form = "mapping or true or false"
+	formToggle   form = "mapping or true or false"
 	formMapping  form = "mapping" // a struct, whose keys are known
 	formNames    form = "mapping of"
 	formList     form = "list of"
@@ -59,8 +59,8 @@ func formOf(t reflect.Type, tg tags) form {
 		return formTag
 	case reflect.TypeFor[Target]():
 		return formTarget
-	case reflect.TypeFor[writtenBreaker]():
-		return formBreaker
+	case reflect.TypeFor[writtenBreaker](), reflect.TypeFor[writtenRateLimit](), reflect.TypeFor[writtenBudget]():
+		return formToggle
 	}
 	if reads := reflect.PointerTo(t); t.Kind() != reflect.String && (reads.Implements(nodeReader) || reads.Implements(textReader)) {
 		return formOther
@@ -100,7 +100,7 @@ func standardOf(f field, v reflect.Value) string {
 		return f.tags.standard
 	}
 	switch formOf(v.Type(), f.tags) {
-	case formMapping, formNames, formSecret, formTarget, formBreaker:
+	case formMapping, formNames, formSecret, formTarget, formToggle:
 		return ""
 	}
 	if v.Kind() == reflect.Slice {

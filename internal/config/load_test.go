@@ -175,16 +175,16 @@ func TestNothingSaid(t *testing.T) {
 }
 
 func TestBreakerLevels(t *testing.T) {
-	on, off := writtenBreaker{state: breakerOn}, writtenBreaker{state: breakerOff}
-	unsaid := writtenBreaker{}
+	on, off := writtenBreaker{state: switchedOn}, writtenBreaker{state: switchedOff}
+	silent := writtenBreaker{}
 	for _, c := range []struct {
 		name          string
 		defaults, own writtenBreaker
 		want          bool
 		from          string
 	}{
-		{"nothing said", unsaid, unsaid, true, LevelBuiltIn},
-		{"removed for all", off, unsaid, false, LevelDefaults},
+		{"nothing said", silent, silent, true, LevelBuiltIn},
+		{"removed for all", off, silent, false, LevelDefaults},
 		{"removed for one", on, off, false, LevelDestination},
 		{"brought back", off, on, true, LevelDestination},
 	} {

@@ -122,7 +122,7 @@ func below(f field) (inner reflect.Type, step string) {
 		t, step = indirect(t.Elem()), ".NAME."
 	}
 	switch formOf(t, f.tags) {
-	case formMapping, formBreaker:
+	case formMapping, formToggle:
 		return t, step
 	case formTarget:
 		return reflect.TypeFor[writtenTarget](), step

@@ -150,7 +150,7 @@ func (b *schemaBuilder) field(f field, v reflect.Value) *jsonschema.Schema {
 		long := b.structure(reflect.TypeFor[writtenTarget](), reflect.Value{})
 		long.Required = []string{"destination"}
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, long}}
-	case formBreaker:
+	case formToggle:
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{ref("boolean"), b.structure(t, v)}}
 	case formMapping:
 		return b.structure(t, v)

@@ -8,6 +8,7 @@ import (
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/retry"
 	"github.com/pawlhq/pawl/internal/setting"
 )
@@ -302,7 +303,10 @@ type Delivery struct {
 	Success     string        // jq; "" takes any 2xx
 	TTL         time.Duration // 0 is none
 	// Breaker is nil where it was removed.
-	Breaker           *breaker.Settings
+	Breaker *breaker.Settings
+	// RateLimit and RetryBudget are nil where there is none.
+	RateLimit         *limit.Rate
+	RetryBudget       *limit.BudgetSettings
 	WhenOpen          WhenOpen
 	Transforms        []Transform
 	ForwardHeaders    []string

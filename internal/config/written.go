@@ -131,6 +131,8 @@ type writtenDelivery struct {
 	Success           *string             `yaml:"success" secret:"never" default:"any 2xx" doc:"jq over {status, headers, body} that is true for a success"`
 	TTL               *setting.Duration   `yaml:"ttl" default:"0s" doc:"a message older than this is not sent any more; 0s is no limit"`
 	CircuitBreaker    writtenBreaker      `yaml:"circuit_breaker" doc:"stops sending to an endpoint that is broken; false removes it"`
+	RateLimit         writtenRateLimit    `yaml:"rate_limit" doc:"how fast attempts may begin; off unless said, false removes it"`
+	RetryBudget       writtenBudget       `yaml:"retry_budget" doc:"how many of the attempts may be retries; off unless said, true takes the defaults, false removes it"`
 	WhenOpen          *WhenOpen           `yaml:"when_open" enum:"wait,fail" default:"wait" doc:"what a message does at an open breaker with no fallback"`
 	Transforms        *[]writtenTransform `yaml:"transforms" default:"[]" doc:"steps that shape the message for this destination, in order"`
 	ForwardHeaders    *[]string           `yaml:"forward_headers" default:"[]" doc:"globs of the message's headers that are sent along"`
@@ -158,16 +160,35 @@ type writtenBreaker struct {
 	MaxOpenFor   *setting.Duration `yaml:"max_open_for" default:"60s" doc:"the longest it stays open; open_for where only that is set"`
 	HalfOpenMax  *int              `yaml:"half_open_max" default:"5" doc:"trials at once, and passes that close it"`
 
-	state breakerState
+	state toggle
 }
 
-// breakerState is what a level says about having a breaker at all.
-type breakerState uint8
+// writtenRateLimit is one level of a rate limit's settings: numbers, or true or
+// false alone.
+type writtenRateLimit struct {
+	PerSecond *float64 `yaml:"per_second" doc:"attempts a second, from 0.01 to 100000; must be said"`
+	Burst     *int     `yaml:"burst" default:"per_second, rounded up" doc:"attempts that may begin at once after a quiet time"`
+
+	state toggle
+}
+
+// writtenBudget is one level of a retry budget's settings: numbers, or true or
+// false alone.
+type writtenBudget struct {
+	Ratio        *setting.Ratio    `yaml:"ratio" default:"0.2" doc:"retries for each first attempt"`
+	MinPerSecond *float64          `yaml:"min_per_second" default:"10" doc:"retries a second beside those, from 0 to 100000"`
+	Window       *setting.Duration `yaml:"window" default:"10s" doc:"how far back both are counted, from 1s to 1h"`
+
+	state toggle
+}
+
+// toggle is what a level says about having something at all.
+type toggle uint8
 
 const (
-	breakerUnsaid breakerState = iota
-	breakerOn
-	breakerOff
+	unsaid toggle = iota
+	switchedOn
+	switchedOff
 )
 
 type writtenDeadLetter struct {
