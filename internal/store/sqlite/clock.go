@@ -44,6 +44,14 @@ func (c *clock) now() int64 {
 	return c.newest
 }
 
+// ahead reports whether times were told that the wall clock has not come to. A
+// start after it could not know them by the wall clock, only by the file.
+func (c *clock) ahead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.newest > c.wall().UnixMilli()
+}
+
 // told is the newest time that now returned.
 func (c *clock) told() int64 {
 	c.mu.Lock()

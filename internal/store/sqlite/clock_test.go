@@ -46,3 +46,35 @@ func TestTimeAheadIsTold(t *testing.T) {
 		}
 	}
 }
+
+// A time that was told is not told again after a kill, though the wall clock is
+// behind it and nothing but sweeps has happened since.
+func TestTimeIsKeptByTheSweep(t *testing.T) {
+	var h hand
+	o := h.options(Options{})
+	wall := o.Wall
+	var back time.Duration
+	o.Wall = func() time.Time { return wall().Add(-back) }
+	s := testStore(t, o)
+	put(t, s, newJob("q"))
+	back = time.Hour
+	h.step(20 * time.Second)
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	told := s.Now()
+	if now := crashed(t, s).Now(); now.Before(told) {
+		t.Errorf("it was %v and is %v", told, now)
+	}
+	commits := s.Vitals().Commits
+	back = 0
+	h.step(20 * time.Minute) // until the wall clock is not behind any more
+	for range 3 {
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.Vitals().Commits; n != commits {
+		t.Errorf("sweeps of an idle store made %d commits", n-commits)
+	}
+}

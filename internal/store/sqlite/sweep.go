@@ -53,6 +53,11 @@ func (t *tx) sweep(rules graceRules) (part sweepPart, err error) {
 	s := t.w.state
 	if rules != gracesAsked {
 		part.swept.Graced = t.graces()
+		if t.w.clock.ahead() {
+			if err := t.write(); err != nil { // a commit keeps the time
+				return part, err
+			}
+		}
 	}
 	for range sweepStep {
 		l, ok := s.ends.first()
