@@ -178,7 +178,7 @@ func (x *removal) run(t *tx) error {
 		if _, is := used[p]; is {
 			continue
 		}
-		if len(x.gone) == disusedStep || time.Since(began) > maxGroupWork {
+		if n := len(x.gone); n == disusedStep || n > 0 && time.Since(began) > maxGroupWork {
 			break
 		}
 		if _, err := t.exec(sqlPolicyGone, int64(p)); err != nil {

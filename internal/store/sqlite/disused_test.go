@@ -123,8 +123,8 @@ func TestDisusedWhileJobsCome(t *testing.T) {
 			t.Fatal("no round began")
 		}
 	}
-	if n := rowsOf(t, s, "policy"); n != disusedFew-disusedStep {
-		t.Fatalf("%d policies are left after a step, want %d", n, disusedFew-disusedStep)
+	if n := rowsOf(t, s, "policy"); n < disusedFew-disusedStep || n >= disusedFew {
+		t.Fatalf("%d policies are left after a step, want %d, or more where it took long", n, disusedFew-disusedStep)
 	}
 	var ids []string
 	for n := 100; n < 100+disusedFew; n += 10 { // some of those that are left, and some that are gone
@@ -148,19 +148,33 @@ func TestDisusedTail(t *testing.T) {
 	s := testStore(t, Options{})
 	owns(t, s, "q", 1, disusedTail+3)
 	r := &disusedRound{policies: map[policyID]struct{}{7: {}, 9999: {}, disusedTail + 2: {}}, size: 3}
-	for _, want := range []struct {
-		seq, used int
-		gone      []policyID
-	}{{disusedTail, disusedTail, nil}, {disusedTail + 3, 3, []policyID{7, 9999}}} {
+	run := func() removal {
+		t.Helper()
 		x := removal{round: r}
 		if err := s.writer.submit(t.Context(), 0, x.run); err != nil {
 			t.Fatal(err)
 		}
-		slices.Sort(x.gone)
-		if x.seq != int64(want.seq) || len(x.used) != want.used || !slices.Equal(x.gone, want.gone) {
-			t.Errorf("to job %d, %d used, gone %v; want %+v", x.seq, len(x.used), x.gone, want)
+		return x
+	}
+	x := run()
+	if x.seq != disusedTail || len(x.used) != disusedTail || len(x.gone) != 0 {
+		t.Fatalf("to job %d, %d used, gone %v", x.seq, len(x.used), x.gone)
+	}
+	r.seq = x.seq // and not what it used, which a step of the round takes out
+	var gone []policyID
+	for range 2 { // one at least at a time, on however slow a machine
+		x := run()
+		if x.seq != disusedTail+3 || len(x.used) != 3 {
+			t.Fatalf("to job %d, %d used", x.seq, len(x.used))
 		}
-		r.seq = x.seq // and not what it used, which a step of the round takes out
+		gone = append(gone, x.gone...)
+		for _, p := range x.gone {
+			delete(r.policies, p)
+		}
+	}
+	slices.Sort(gone)
+	if !slices.Equal(gone, []policyID{7, 9999}) {
+		t.Errorf("gone are %v, want 7 and 9999", gone)
 	}
 }
 
