@@ -117,10 +117,13 @@ func New(o Options) (_ *App, err error) {
 	a.sources.running = next
 	a.cleanup.add(func() error { return a.closeUnstarted(next) })
 	a.metrics.SetTopology(topology(c))
-	if err := a.openJobs(c); err != nil {
+	if err := a.checkJobs(c); err != nil {
 		return nil, err
 	}
 	if err := a.openAdmin(c); err != nil {
+		return nil, err
+	}
+	if err := a.firstKey(context.Background(), c); err != nil {
 		return nil, err
 	}
 	a.logProblems(report)
@@ -164,16 +167,16 @@ func (a *App) observe(c *config.Config) (*Tracing, error) {
 // on them.
 const lastExport = 2 * time.Second
 
-// openJobs sees to it that somebody can call the job API, or tells of a store
-// that nobody opens any more.
-func (a *App) openJobs(c *config.Config) error {
+// checkJobs refuses a job API that nobody could call, and tells of a store that
+// nobody opens any more.
+func (a *App) checkJobs(c *config.Config) error {
 	if a.jobs == nil {
 		if file := a.state.Path("pawl.db"); fileThere(file) {
 			a.log.Warn("there is a job store, and the configuration has no jobs: what is in it waits until it has", "store", file)
 		}
 		return nil
 	}
-	return a.firstKey(context.Background(), c)
+	return a.jobs.checkKey(context.Background(), c)
 }
 
 // openAdmin opens the control socket and the admin listener.

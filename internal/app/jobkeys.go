@@ -11,12 +11,37 @@ import (
 	"github.com/pawlhq/pawl/internal/jobserver"
 )
 
-// givenKey stores the admin key that the configuration gives, where it does.
-func (j *Jobs) givenKey(ctx context.Context, c *config.Config) error {
-	if c.Jobs.AdminKey.Empty() {
+// checkKey says why nobody could call the job API of a configuration, or not with
+// the admin key that it gives. Nothing is stored: that is storeKey's, once nothing
+// can be refused any more.
+func (j *Jobs) checkKey(ctx context.Context, c *config.Config) error {
+	if j == nil || c.Jobs == nil {
 		return nil
 	}
-	if err := jobserver.GivenKey(ctx, j.store, c.Jobs.AdminKey.Reveal(), j.store.Now()); err != nil {
+	if !c.Jobs.AdminKey.Empty() {
+		return aboutGiven(jobserver.CheckGivenKey(ctx, j.store, c.Jobs.AdminKey.Reveal()))
+	}
+	if c.Jobs.Local() {
+		return nil
+	}
+	have, err := j.store.Keys(ctx)
+	if err == nil && len(have) == 0 {
+		err = fmt.Errorf("jobs: other machines reach the API at %s and there is no key yet; make one with "+
+			"`pawl keys create --name admin --scope admin`, or set %s", c.Jobs.Listen, config.AdminKeyName)
+	}
+	return err
+}
+
+// storeKey stores the admin key that a configuration gives, where it does.
+func (j *Jobs) storeKey(ctx context.Context, c *config.Config) error {
+	if j == nil || c.Jobs == nil || c.Jobs.AdminKey.Empty() {
+		return nil
+	}
+	return aboutGiven(jobserver.GivenKey(ctx, j.store, c.Jobs.AdminKey.Reveal(), j.store.Now()))
+}
+
+func aboutGiven(err error) error {
+	if err != nil {
 		return fmt.Errorf("%s: %w", config.AdminKeyName, err)
 	}
 	return nil
@@ -28,34 +53,33 @@ const keyFile = "pawl.key"
 // KeyFile returns where in a state folder the first key is kept.
 func KeyFile(state string) string { return filepath.Join(state, keyFile) }
 
-// firstKey sees to it that somebody can call the job API: it stores the admin
-// key that the configuration gives, or makes one where the store has none and
-// only this machine reaches the API.
+// firstKey stores the admin key that the configuration gives, or makes one where
+// the store has none and only this machine reaches the API. It is the last thing
+// of a start that can fail, so that one that fails leaves no key.
 func (a *App) firstKey(ctx context.Context, c *config.Config) error {
+	if a.jobs == nil {
+		return nil
+	}
+	if !c.Jobs.AdminKey.Empty() || !c.Jobs.Local() {
+		return a.jobs.storeKey(ctx, c)
+	}
 	keys := a.jobs.store
-	if !c.Jobs.AdminKey.Empty() {
-		return a.jobs.givenKey(ctx, c)
-	}
-	if !c.Jobs.Local() {
-		have, err := keys.Keys(ctx)
-		if err == nil && len(have) == 0 {
-			err = fmt.Errorf("jobs: other machines reach the API at %s and there is no key yet; make one with "+
-				"`pawl keys create --name admin --scope admin`, or set %s", c.Jobs.Listen, config.AdminKeyName)
-		}
-		return err
-	}
 	secret, err := jobserver.FirstKey(ctx, keys, keys.Now())
 	if err != nil || secret == "" {
 		return err
 	}
 	file := a.state.Path(keyFile)
 	where := fmt.Sprintf("It is in %s too, which only this user can read", file)
-	if err := writeKey(file, secret); err != nil {
-		where = fmt.Sprintf("It could not be written to %s (%v): keep it", file, err)
+	kept := writeKey(file, secret)
+	if kept != nil {
+		where = fmt.Sprintf("It could not be written to %s (%v): keep it", file, kept)
 	}
 	// Not over the log, whose readers may be many.
 	_, err = fmt.Fprintf(a.opts.Stderr, "pawl: this is the first API key of the job server, shown this once: %s\n"+
 		"pawl: its scope is admin. %s. More: pawl keys create\n", secret, where)
+	if kept == nil {
+		return nil // nobody may be there to read, but the file is
+	}
 	return err
 }
 

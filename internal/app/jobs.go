@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"sync"
@@ -68,17 +69,20 @@ func jobsConfig(j *config.Jobs) jobserver.Config {
 	return c
 }
 
-// configure puts the queues of a configuration in force, and its admin key. On
-// an error nothing has changed. That jobs are in both is checked when the
-// configuration is applied.
-func (j *Jobs) configure(c *config.Config) error {
+// configure puts the queues of a configuration in force. Those of older ones,
+// the newest last, stay known to the relay, whose messages may be on their way
+// into one of them. On an error nothing has changed. That jobs are in all is
+// checked when a configuration is applied.
+func (j *Jobs) configure(c *config.Config, older []*config.Config) error {
 	if j == nil || c.Jobs == nil {
 		return nil
 	}
-	if err := j.givenKey(context.Background(), c); err != nil {
-		return err
+	next := jobsConfig(c.Jobs)
+	next.Leaving = map[string]jobserver.Queue{}
+	for _, old := range older {
+		maps.Copy(next.Leaving, jobsConfig(old.Jobs).Queues)
 	}
-	return j.server.Configure(jobsConfig(c.Jobs)) // which was checked by the same rules
+	return j.server.Configure(next) // which was checked by the same rules
 }
 
 // Store returns the store.

@@ -1,12 +1,14 @@
 package app
 
 // Catches: a message that is answered 202 and is not in the store, or is lost by
-// a stop; a key that is printed twice, or readable by others; an API that is
-// open without a key; a stored message that nobody delivers after its source
+// a stop or by a reload that takes its queue away; a key that is printed twice,
+// readable by others, or good though its start or its configuration came to
+// nothing; an API that is open without a key; a stored message that nobody delivers after its source
 // changed, and of which nobody is told; a setting of a queue that a reload does
 // not put in force; a store that two processes have.
 
 import (
+	"crypto/sha256"
 	"encoding/json/v2"
 	"errors"
 	"fmt"
@@ -241,6 +243,71 @@ func TestFirstKey(t *testing.T) {
 	a.end()
 }
 
+// A start that fails leaves no key behind: the next one would print none.
+func TestAFailedStartMakesNoKey(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, `{ listen: "127.0.0.1:3", queues: { q: {} } }`))
+	for _, address := range []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"} {
+		w.taken[address] = true
+		if _, err := New(w.options()); err == nil {
+			t.Fatalf("started though %s is taken", address)
+		}
+		w.taken[address] = false
+		if w.told("first API key") || fileThere(filepath.Join(w.folder, "state", "pawl.key")) {
+			t.Fatalf("a key was made though %s was taken", address)
+		}
+	}
+	a := w.start()
+	if status, text := w.ask(http.MethodGet, "127.0.0.1:3", "/v3/queues", w.key(), ""); status != http.StatusOK {
+		t.Errorf("with the first key: %d %s", status, text)
+	}
+	a.end()
+}
+
+// A key that comes with a configuration is good from when that is in force, and
+// not at all where it is refused.
+func TestAKeyComesWithItsConfiguration(t *testing.T) {
+	const given = "pawl_0123456789012345678901234567890123456789"
+	ep, w := newEndpoint(t), newWorld(t)
+	good := w.jobsConf(ep.URL, `{ listen: "127.0.0.1:3", queues: { q: {} } }`)
+	w.write(good)
+	a := w.start()
+	defer a.end()
+	with := func() int {
+		status, _ := w.ask(http.MethodGet, "127.0.0.1:3", "/v3/queues", given, "")
+		return status
+	}
+	t.Setenv(config.AdminKeyName, given)
+	for what, text := range map[string]string{
+		"another log":     good + "log: { format: text }\n",
+		"a taken address": strings.Replace(good, `"127.0.0.1:2"`, `"127.0.0.1:4"`, 1),
+	} {
+		w.mu.Lock()
+		w.taken["127.0.0.1:4"] = true
+		w.mu.Unlock()
+		w.write(text)
+		if _, err := a.Reload(t.Context()); err == nil {
+			t.Errorf("%s: it was not refused", what)
+		}
+		if got := with(); got != http.StatusUnauthorized {
+			t.Errorf("%s: the key of the refused configuration is answered %d", what, got)
+		}
+	}
+	w.write(good)
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := with(); got != http.StatusOK {
+		t.Errorf("the key is answered %d", got)
+	}
+	k, err := a.jobs.store.KeyByHash(t.Context(), sha256.Sum256([]byte(given)))
+	must(t, err)
+	must(t, a.jobs.store.RevokeKey(t.Context(), k.ID))
+	if _, err := a.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), config.AdminKeyName) || !strings.Contains(err.Error(), "revoked") {
+		t.Errorf("a key that was revoked is given: %v", err)
+	}
+}
+
 func TestGivenKey(t *testing.T) {
 	const given = "pawl_0123456789012345678901234567890123456789"
 	t.Setenv(config.AdminKeyName, given)
@@ -417,6 +484,44 @@ destinations:
 		t.Errorf("answered %d %s", status, body)
 	}
 	eventually(t, "it came through", func() bool { return ep.count() == 1 })
+	a.end()
+}
+
+// A message that is on its way to a queue which a reload takes away comes into it.
+func TestAQueueLeavesUnderAMessage(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	release := ep.hold()
+	ep.answer(http.StatusBadRequest)
+	before := w.jobsConf(ep.URL, "{ queues: { buffer: {}, q: {} } }")
+	before = strings.NewReplacer(", ack: stored", "", "retry: { attempts: 1 } }", `retry: { attempts: 1 }, fallback: [buffer] }
+  - { name: buffer, type: queue, queue: buffer, task: relay }`).Replace(before)
+	w.write(before)
+	a := w.start()
+	type answer struct {
+		status int
+		text   string
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		status, text := w.send("127.0.0.1:1", "k1")
+		answered <- answer{status, text}
+	}()
+	eventually(t, "it is under way", func() bool { return ep.count() == 1 })
+	after := strings.Replace(w.jobsConf(ep.URL, "{ queues: { q: {} } }"), ", ack: stored", "", 1)
+	for _, more := range []string{"", "  # another one\n"} { // and one more while it drains
+		w.write(after + more)
+		if _, err := a.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release()
+	if got := <-answered; got.status != http.StatusOK || !strings.Contains(got.text, `"delivered"`) {
+		t.Errorf("answered %d %s", got.status, got.text)
+	}
+	if status, text := w.ask(http.MethodGet, "127.0.0.1:2", "/v3/status", w.key(), ""); status != http.StatusOK || !strings.Contains(text, `{"name":"buffer","queued":1,`) {
+		t.Errorf("the status is %d %s", status, text)
+	}
+	eventually(t, "somebody is told of its job", func() bool { return w.told("a message of an earlier configuration", `"queue":"buffer"`) })
 	a.end()
 }
 

@@ -88,6 +88,9 @@ func (a *App) Files() []string { return a.engine.Config().Files }
 func (a *App) apply(c *config.Config) (int, error) {
 	old := a.engine.Config()
 	a.redact.try(c.Secrets)
+	if err := a.jobs.checkKey(context.Background(), c); err != nil {
+		return 0, err
+	}
 	next, err := a.sources.prepare(c)
 	if err != nil {
 		return 0, err
@@ -99,13 +102,14 @@ func (a *App) apply(c *config.Config) (int, error) {
 	a.older = a.stillDraining()
 	number := a.engine.Relay().Status().Generation
 	a.metrics.SetTopology(topology(append(configs(a.older), old, c)...))
-	// Queues first: a message that goes into a new one must find it.
-	if err := a.jobs.configure(c); err != nil {
+	// Queues first: a message that goes into a new one must find it. So must one
+	// of the configurations before this, into a queue that is new no more.
+	if err := a.jobs.configure(c, append(configs(a.older), old)); err != nil {
 		return 0, a.takeBack(next, unmount, err)
 	}
 	generation, err := a.engine.Apply(c)
 	if err != nil {
-		if back := a.jobs.configure(old); back != nil {
+		if back := a.jobs.configure(old, configs(a.older)); back != nil {
 			a.log.Error("the queues of a refused configuration stay in force", "error", back)
 		}
 		a.metrics.SetTopology(topology(append(configs(a.older), old)...))
@@ -127,6 +131,10 @@ func (a *App) apply(c *config.Config) (int, error) {
 	a.unmount = unmount
 	a.level.Set(c.Log.Level)
 	a.lines.SetAccess(accessLog(c.Log.Access))
+	// The key last: that of a configuration that was refused is good for nothing.
+	if err := a.jobs.storeKey(context.Background(), c); err != nil {
+		return generation, fmt.Errorf("the new configuration is in force without its admin key; reload again: %w", err)
+	}
 	return generation, nil
 }
 
