@@ -80,7 +80,7 @@ func (sh *shell) explainText(e explain.Explanation) string {
 		fmt.Fprintf(&b, "\nthen     %s\n", e.Reason)
 	}
 	if q := e.Queue; q != nil {
-		fmt.Fprintf(&b, "queue    messages of %s: a wait of more than %s goes back to the queue, and the attempts begin anew after it%s\n",
+		fmt.Fprintf(&b, "queue    messages of %s: a wait of more than %s, and what is not delivered in the end, goes back to the queue while the job has attempts left; this schedule then begins anew%s\n",
 			strings.Join(q.Sources, ", "), q.MaxWait, deferralText(q))
 	}
 	s := sh.table("SETTING", "VALUE", "FROM")

@@ -28,7 +28,9 @@ type Request struct {
 	WhenOpen WhenOpen
 	// MaxWait is the longest wait that is made here; 0 is any. Where the next one
 	// of the last destination of the chain would be longer, the delivery ends as
-	// Deferred. Earlier ones go on to their fallback as they always do.
+	// Deferred. Earlier ones go on to their fallback as they always do. It also
+	// says that the message comes again: where every destination was left, and
+	// one of them for what passes, the delivery ends as Deferred too.
 	MaxWait time.Duration
 }
 
@@ -51,7 +53,8 @@ type Result struct {
 	// Hops are the destinations that were left, in order.
 	Hops []message.Hop
 	Took time.Duration
-	// After is how long a deferred delivery is to wait until it is made again.
+	// After is how long a deferred delivery is to wait until it is made again; 0
+	// leaves that to who makes it.
 	After time.Duration
 }
 
@@ -66,8 +69,9 @@ const (
 	Failed
 	// Cancelled: ctx ended first.
 	Cancelled
-	// Deferred: the next wait is longer than MaxWait; the last hop says what
-	// for. Nothing was concluded, and another Deliver begins the chain anew.
+	// Deferred: the next wait is longer than MaxWait, or nothing is left to try in
+	// this pass; the last hop says what for. Nothing was concluded, and another
+	// Deliver begins the chain anew.
 	Deferred
 )
 
@@ -111,6 +115,9 @@ func (d *Destination) Deliver(ctx context.Context, req Request) Result {
 	if ctx.Err() != nil && len(r.hops) > 0 && r.hops[len(r.hops)-1].Reason == message.HopCancelled {
 		return r.finish(Cancelled, "")
 	}
+	if r.req.MaxWait > 0 && r.another() {
+		return r.finish(Deferred, "")
+	}
 	return r.finish(Failed, "")
 }
 
@@ -126,6 +133,22 @@ type run struct {
 	hops     []message.Hop
 	attempts int
 	after    time.Duration // how long a deferred one is to wait
+}
+
+// another reports whether a later pass may end otherwise: some destination was
+// left for what passes, and the message is not too old for all of them.
+func (r *run) another() bool {
+	if r.expired(time.Now()) {
+		return false
+	}
+	for _, h := range r.hops {
+		switch h.Reason {
+		case message.HopExhausted, message.HopDeadline, message.HopBreakerOpen, message.HopBudget, message.HopFull:
+			return true
+		case message.HopPermanent, message.HopCancelled, message.HopDeferred:
+		}
+	}
+	return false
 }
 
 // enter takes the place in the i-th lane of the chain and says until when its

@@ -185,15 +185,42 @@ func TestAnEndIsNotPutOff(t *testing.T) {
 		with func(*Spec)
 		want string
 	}{
-		"a wait past the deadline": {always(asks(503, time.Hour)), deadline(time.Minute), "a deadline"},
-		"a wait past the ttl":      {always(asks(503, time.Hour)), ttl(time.Minute), "a permanent"},
-		"the last attempt":         {always(asks(503, time.Hour)), attempts(1), "a exhausted"},
-		"a permanent failure":      {always(status(400)), attempts(3), "a permanent"},
+		"a wait past the ttl": {always(asks(503, time.Hour)), ttl(time.Minute), "a permanent"},
+		"a permanent failure": {always(status(400)), attempts(3), "a permanent"},
 	} {
 		inBubble(t, func(r *rig) {
 			r.configure(spec("a", c.a, c.with, slowly))
 			if res := r.deliverPatiently("a"); res.Status != Failed || reasons(res) != c.want {
 				t.Errorf("%s: status %d, left %q, want %q", name, res.Status, reasons(res), c.want)
+			}
+		})
+	}
+}
+
+// A message that comes again is not given up in a pass whose failures may pass.
+func TestWhatPassesComesAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b *endpoint
+		with func(*Spec)
+		want string
+	}{
+		"the last attempt":                {always(asks(503, time.Hour)), nil, attempts(1), "a exhausted"},
+		"a wait past the deadline":        {always(asks(503, time.Hour)), nil, deadline(time.Minute), "a deadline"},
+		"a fallback that refuses it":      {always(status(503)), always(status(400)), attempts(1), "a exhausted, b permanent"},
+		"a fallback that is away as well": {always(status(400)), always(status(503)), attempts(1), "a permanent, b exhausted"},
+	} {
+		inBubble(t, func(r *rig) {
+			specs := []Spec{spec("a", c.a, c.with, slowly)}
+			if c.b != nil {
+				specs = []Spec{spec("a", c.a, c.with, slowly, fallback("b")), spec("b", c.b, attempts(1))}
+			}
+			r.configure(specs...)
+			res := r.deliverPatiently("a")
+			if res.Status != Deferred || res.After != 0 || reasons(res) != c.want {
+				t.Errorf("%s: status %d after %v, left %q, want %q", name, res.Status, res.After, reasons(res), c.want)
+			}
+			if res := r.deliver(r.Context(), "a"); res.Status != Failed {
+				t.Errorf("%s: a message that does not come again: status %d", name, res.Status)
 			}
 		})
 	}

@@ -215,3 +215,28 @@ func TestBackup(t *testing.T) {
 	}
 	p.stop()
 }
+
+// TestStoredOutage: a stored message outlasts an outage that is longer than the
+// destination's own retries, with no dead letter.
+func TestStoredOutage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ep := newEndpoint(t)
+	ep.answers(func(string) int { return http.StatusServiceUnavailable })
+	s.writeRaw(storedConfig(ep))
+	p := s.start()
+	for i := range 3 {
+		if a := send(s.url(), fmt.Sprintf("o-%d", i)); a.code != http.StatusAccepted {
+			t.Fatalf("answered %+v", a)
+		}
+	}
+	eventually(t, "the destination's attempts are used up", func() bool {
+		return ep.tries("o-0") >= 2 && ep.tries("o-1") >= 2 && ep.tries("o-2") >= 2
+	})
+	ep.answers(func(string) int { return http.StatusOK })
+	eventually(t, "they arrive", func() bool { return ep.got("o-0") > 0 && ep.got("o-1") > 0 && ep.got("o-2") > 0 })
+	if left := s.letters(); len(left) != 0 {
+		t.Errorf("dead letters: %v", left)
+	}
+	p.stop()
+}

@@ -216,8 +216,10 @@ func endingOf(s connector.Settlement, attempt int, stopped error) connector.Endi
 			e.Error = s.Err.Error()
 		}
 		return e
-	case s.Status == event.SettledDeferred:
+	case s.Status == event.SettledDeferred && s.RetryAfter > 0:
 		return connector.Ending{How: connector.Back, After: s.RetryAfter}
+	case s.Status == event.SettledDeferred:
+		return connector.Ending{How: connector.Back, After: rest(attempt)}
 	case stopped != nil:
 		return connector.Ending{How: connector.Back}
 	}
