@@ -194,7 +194,7 @@ func (a *App) readyz(w http.ResponseWriter, req *http.Request) {
 	if a.jobs != nil {
 		switch err := a.jobs.store.Ready(req.Context()); {
 		case err == nil:
-		case errors.Is(err, store.ErrFull): // workers can go on
+		case errors.Is(err, store.ErrReserve): // workers can go on
 			r.Warnings = append(r.Warnings, "jobs: "+err.Error())
 		default:
 			r.Problems = append(r.Problems, "jobs: "+err.Error())

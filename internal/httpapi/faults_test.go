@@ -83,7 +83,8 @@ func TestTheStoresTroubleIsTold(t *testing.T) {
 		retryAfter string
 		says       string
 	}{
-		{store.ErrFull, "30", "nothing was written: the store's disk is full; claims and reports still work"},
+		{store.ErrReserve, "30", "nothing was written: the store's disk is full but for what is kept for claims and reports, which still work"},
+		{store.ErrFull, "30", "nothing was written: the store's disk is full"},
 		{store.ErrUnavailable, "2", "nothing was written: the store can't write at the moment"},
 		{store.ErrUnknown, "2", "A repeat with the same Idempotency-Key, claim_id or lease is safe"},
 		{store.ErrClosed, "2", "nothing was written: the server is stopping"},

@@ -72,8 +72,10 @@ func explain(err error) (problem.Document, time.Duration) {
 		return problem.Document{Type: problem.Unauthenticated, Detail: err.Error()}, 0
 	case errors.Is(err, store.ErrNotFound):
 		return problem.Document{Type: problem.NotFound, Detail: "there is no such thing, or not any more"}, 0
+	case errors.Is(err, store.ErrReserve):
+		return unavailable("nothing was written: the store's disk is full but for what is kept for claims and reports, which still work"), later
 	case errors.Is(err, store.ErrFull):
-		return unavailable("nothing was written: the store's disk is full; claims and reports still work"), later
+		return unavailable("nothing was written: the store's disk is full"), later
 	case errors.Is(err, store.ErrUnknown):
 		return unavailable("whether it was written is not known. A repeat with the same Idempotency-Key, claim_id or lease " +
 			"is safe: it finds what was written. One without may do it twice"), soon
@@ -113,9 +115,13 @@ func explainInput(err error) (problem.Document, bool) {
 	case errors.As(err, &wrong):
 		return invalidDocument(wrong), true
 	case errors.As(err, &conflict):
+		made := ""
+		if conflict.ID != "" {
+			made = ", which made " + conflict.ID
+		}
 		return problem.Document{Type: problem.Conflict, Job: conflict.ID,
-			Detail: fmt.Sprintf("the idempotency key %q was used for another request, which made %s; "+
-				"a new job needs a new key, a repeat the same request", conflict.Key, conflict.ID)}, true
+			Detail: fmt.Sprintf("the idempotency key %q was used for another request%s; "+
+				"a new job needs a new key, a repeat the same request", conflict.Key, made)}, true
 	}
 	return problem.Document{}, false
 }

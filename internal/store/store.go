@@ -19,9 +19,8 @@ type Store interface {
 	DeadLetters
 	// Now is the store's clock.
 	Now() time.Time
-	// Ready returns nil when the next write can be expected to work. ErrFull is
-	// a warning: less than the reserve is left, so creates are refused while
-	// claims and reports still work.
+	// Ready returns nil when the next write can be expected to work. ErrReserve is
+	// a warning: creates are refused while claims and reports still work.
 	Ready(ctx context.Context) error
 	// Close ends what waits, commits what was begun and gives everything back.
 	// Calling it again does nothing.
@@ -35,6 +34,9 @@ var (
 	// ErrFull: the disk, or the space that the store leaves free on it, is used
 	// up. Nothing was written.
 	ErrFull = errors.New("the store's disk is full")
+	// ErrReserve is the ErrFull of what adds to the store, jobs and dead letters:
+	// what is left on the disk is kept for claims and reports, which still work.
+	ErrReserve = fmt.Errorf("%w but for what is kept for claims and reports", ErrFull)
 	// ErrUnavailable: the store can't write at the moment. Nothing was written.
 	ErrUnavailable = errors.New("the store is not available")
 	// ErrUnknown: whether it was written is not known.

@@ -116,6 +116,9 @@ func makeFile(name string) error {
 
 // copyTo copies the pages of one moment to a file that is there and empty.
 func (s *Store) copyTo(ctx context.Context, part string) (err error) {
+	if err := s.place.look(); err != nil { // it would copy another file
+		return err
+	}
 	c, err := openConn(s.path, s.options.VFS, reading)
 	if err != nil {
 		return explain(err)

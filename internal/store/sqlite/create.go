@@ -30,9 +30,6 @@ func (s *Store) Create(ctx context.Context, jobs []store.NewJob) ([]store.Create
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	if s.space.room() == roomReserve {
-		return nil, s.space.err()
-	}
 	c := creation{ids: s.ids, jobs: jobs, tags: make([]any, len(jobs)), made: make([]store.Created, len(jobs)), rows: make([]madeRow, len(jobs))}
 	size := 0
 	for i := range jobs {
@@ -46,6 +43,11 @@ func (s *Store) Create(ctx context.Context, jobs []store.NewJob) ([]store.Create
 		}
 		c.tags[i] = string(text)
 	}
+	given, err := s.space.take(size)
+	if err != nil {
+		return nil, err
+	}
+	defer given()
 	if err := s.writer.submit(ctx, size, c.run); err != nil {
 		return nil, err
 	}

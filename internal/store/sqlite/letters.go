@@ -35,9 +35,11 @@ const (
 
 // AddLetter stores a letter.
 func (s *Store) AddLetter(ctx context.Context, l store.Letter) error {
-	if s.space.room() == roomReserve {
-		return s.space.err()
+	given, err := s.space.take(len(l.Body))
+	if err != nil {
+		return err
 	}
+	defer given()
 	state := l.State
 	if state == "" {
 		state = store.LetterOpen

@@ -22,7 +22,7 @@ import (
 // Store is a store in one SQLite file. It is safe for concurrent use.
 type Store struct {
 	options Options
-	path    string // absolute
+	path    string // absolute, without links
 	log     *slog.Logger
 	lock    *flock.Flock
 
@@ -32,6 +32,7 @@ type Store struct {
 	readers   *readers
 	watch     *watchers
 	space     *space
+	place     *site
 	wal       *walKeeper
 	keys      keyCache
 	snapshots snapshots
@@ -60,19 +61,23 @@ var ErrDamaged = errors.New("the file is damaged")
 
 // Open opens the store, made new where the file is missing, and takes its lock.
 // Errors to ask for: *LockedError, *SchemaError, *NetworkError, ErrNotStore,
-// ErrDamaged.
+// ErrDamaged, ErrParted.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s := &Store{options: o, log: o.Log}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if s.path, err = filepath.Abs(o.Path); err != nil {
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	folder := filepath.Dir(s.path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("store folder: %w", err)
 	}
+	if s.path, err = resolve(path); err != nil {
+		return nil, err
+	}
+	folder := filepath.Dir(s.path)
 	if !o.AllowNetwork {
 		kind, err := networkFS(folder)
 		if err != nil {
@@ -99,10 +104,13 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := prepareFile(s.path); err != nil {
 		return explainPermission(filepath.Dir(s.path), err)
 	}
+	if s.place, err = newSite(s.path, s.log); err != nil {
+		return err
+	}
 	if err := s.prepareDatabase(ctx); err != nil {
 		return err
 	}
-	if s.readers, err = openReaders(s.path, s.options.VFS); err != nil {
+	if s.readers, err = openReaders(s.path, s.options.VFS, s.place); err != nil {
 		return explain(err)
 	}
 	defer func() {
@@ -170,21 +178,28 @@ func (s *Store) Close() error {
 // It is done before SQLite opens it: to close a file gives up the locks that
 // SQLite holds on it in the same process.
 func prepareFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := checkAlone(path); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
 		return errors.Join(f.Close(), syncFolder(filepath.Dir(path)))
 	}
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w: there is a %s of that name; name a file", ErrNotStore, kindOf(info.Mode()))
 	}
-	if f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+	if err := checkLinks(info); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
 		return err
 	}
 	head := make([]byte, 100)
@@ -193,7 +208,7 @@ func prepareFile(path string) error {
 	const magic = "SQLite format 3\x00"
 	switch {
 	case n == 0: // made by a start that was interrupted
-		return nil
+		return checkAlone(path)
 	case n >= len(magic) && string(head[:len(magic)]) != magic, n < len(magic):
 		return fmt.Errorf("%w: it is no SQLite database; move it away, or name another file", ErrNotStore)
 	case err != nil:

@@ -20,11 +20,12 @@ const readerCount = 4
 // readers are connections that can't write. They are safe for concurrent use.
 type readers struct {
 	path, vfs string
+	place     *site
 	idle      chan *conn // a nil one is opened by who takes it
 }
 
-func openReaders(path, vfs string) (*readers, error) {
-	r := &readers{path: path, vfs: vfs, idle: make(chan *conn, readerCount)}
+func openReaders(path, vfs string, p *site) (*readers, error) {
+	r := &readers{path: path, vfs: vfs, place: p, idle: make(chan *conn, readerCount)}
 	first, err := openConn(path, vfs, reading)
 	if err != nil {
 		return nil, err
@@ -62,6 +63,9 @@ func (r *readers) use(ctx context.Context, read func(*conn) error) (err error) {
 	}
 	defer func() { r.idle <- c }()
 	if c == nil {
+		if err := r.place.look(); err != nil { // it would read another file
+			return err
+		}
 		if c, err = openConn(r.path, r.vfs, reading); err != nil {
 			c = nil
 			return explain(err)

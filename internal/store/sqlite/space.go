@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -18,21 +19,37 @@ import (
 // database, after retention, is room for what comes. Without counting those a
 // disk that was filled once would refuse creates for ever, since a database file
 // does not shrink.
+//
+// Between two looks at the disk it counts down what is written: a burst would
+// pass the reserve in less than the second until the next one.
 type space struct {
 	folder  string
 	reserve int64
 	free    func(folder string) (int64, error)
 	inside  func() (has, error)
 	began   time.Time
-	// looked is when the disk was looked at last, since began; full what was
-	// seen.
+	// looked is when the disk was looked at last, since began; over what was
+	// free then over the reserve, in bytes.
 	looked atomic.Int64
-	full   atomic.Bool
+	over   atomic.Int64
+	// taken is what was let in and is not yet written, written what was since the
+	// last look.
+	taken, written atomic.Int64
 }
 
-// spaceEvery is how old an answer may be: at 50 MB/s of writes the default
-// reserve is not yet used up when the next look is due.
-const spaceEvery = time.Second
+const (
+	// spaceEvery is how old an answer may be while there is room by the count.
+	spaceEvery = time.Second
+	// spaceAgain is how old it may be where there is none: the count is higher
+	// than what is written, and one look in that time costs nothing.
+	spaceAgain = 50 * time.Millisecond
+	// spaceTimes is how often contents are written: to the WAL, and from there
+	// into the file.
+	spaceTimes = 2
+	// spaceCommit is what a commit writes beside contents, about: the pages of
+	// every table and index that it touches.
+	spaceCommit = 64 << 10
+)
 
 // has is what the files have on the disk already: the WAL's size, and the free
 // pages inside the database, in bytes.
@@ -58,39 +75,68 @@ func newSpace(path string, o Options, inside func() (has, error)) *space {
 	return s
 }
 
-// room asks the disk at most once a second, in the caller's goroutine: a create
-// asks before it is handed to the writer, so the writer never waits for it.
+// take takes room for contents of so many bytes, where that leaves the reserve;
+// the caller calls the function that it returns once they are written, or not.
+func (s *space) take(bytes int) (given func(), err error) {
+	n := int64(bytes) * spaceTimes
+	s.taken.Add(n)
+	if s.room() == roomReserve {
+		s.taken.Add(-n)
+		return nil, s.err()
+	}
+	return func() { s.taken.Add(-n) }, nil
+}
+
+// wrote counts a commit with contents of so many bytes.
+func (s *space) wrote(bytes int) { s.written.Add(int64(bytes)*spaceTimes + spaceCommit) }
+
+// room asks the disk at most once a second, or a little more often where it
+// seems used up, in the caller's goroutine: a create asks before it is handed to
+// the writer, so the writer never waits for it.
 func (s *space) room() room {
 	if s.reserve < 0 {
 		return roomEnough
 	}
 	last, now := s.looked.Load(), int64(time.Since(s.began))
-	if now-last >= int64(spaceEvery) && s.looked.CompareAndSwap(last, now) {
+	every := spaceEvery
+	if s.left() < 0 {
+		every = spaceAgain
+	}
+	if now-last >= int64(every) && s.looked.CompareAndSwap(last, now) {
 		s.look()
 	}
-	if s.full.Load() {
+	if s.left() < 0 {
 		return roomReserve
 	}
 	return roomEnough
 }
 
+// left is what is free over the reserve, by the count.
+func (s *space) left() int64 { return s.over.Load() - s.taken.Load() - s.written.Load() }
+
 func (s *space) look() {
 	if s.reserve < 0 {
 		return
 	}
+	seen := s.written.Load() // the disk shows it
 	// A disk that gives no answer is found out by the write.
+	over := int64(math.MaxInt64 / 2)
 	free, err := s.free(s.folder)
-	if err == nil && free < s.reserve {
+	if err == nil && free < 2*s.reserve {
 		var in has
 		in, err = s.inside()
 		free += min(in.wal, in.pages)
 	}
-	s.full.Store(err == nil && free < s.reserve)
+	if err == nil {
+		over = min(over, free-s.reserve)
+	}
+	s.over.Store(over)
+	s.written.Add(-seen)
 }
 
 // err says that less than the reserve is left.
 func (s *space) err() error {
-	return fmt.Errorf("%w: less than the reserve of %d MiB is free where %s is", store.ErrFull, s.reserve>>20, s.folder)
+	return fmt.Errorf("%w: less than %d MiB would stay free where %s is", store.ErrReserve, s.reserve>>20, s.folder)
 }
 
 // has asks the files for what space counts.

@@ -59,6 +59,44 @@ func TestSpaceIsAskedOnceASecond(t *testing.T) {
 	})
 }
 
+// A burst is over before the disk is looked at again: what it lets in and what is
+// written count by themselves.
+func TestBurstStopsAtTheReserve(t *testing.T) {
+	const mib = 1 << 20
+	synctest.Test(t, func(t *testing.T) {
+		free := int64(DefaultReserve + 10*mib)
+		s := newSpace("/x/pawl.db", Options{Free: func(string) (int64, error) { return free, nil }}, func() (has, error) { return has{}, nil })
+		for range 2 {
+			given, err := s.take(2 * mib)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.wrote(2 * mib)
+			given()
+		}
+		if _, err := s.take(2 * mib); !errors.Is(err, store.ErrReserve) {
+			t.Errorf("after 8 of 10 MiB were written, 4 more: %v, want ErrReserve", err)
+		}
+		small, err := s.take(mib / 2)
+		if err != nil {
+			t.Errorf("after 8 of 10 MiB were written, 1 more: %v", err)
+		}
+		if _, err := s.take(mib / 2); !errors.Is(err, store.ErrReserve) {
+			t.Errorf("beside what is not yet written: %v, want ErrReserve", err)
+		}
+		small()
+		// Where it seems used up, the disk is asked again soon: it has what the
+		// count had twice.
+		free = DefaultReserve + 6*mib
+		time.Sleep(spaceAgain)
+		given, err := s.take(2 * mib)
+		if err != nil {
+			t.Errorf("looked at again, 4 of 6 MiB: %v", err)
+		}
+		given()
+	})
+}
+
 // A disk that jobs have filled takes new ones once retention has removed some.
 func TestRetentionMakesRoom(t *testing.T) {
 	var h hand
@@ -89,8 +127,8 @@ func TestFullDisk(t *testing.T) {
 	put(t, s, newJob("q"), newJob("q"))
 	free = DefaultReserve - 1
 	s.space.look()
-	if _, err := s.Create(t.Context(), []store.NewJob{newJob("q")}); !errors.Is(err, store.ErrFull) {
-		t.Errorf("create: %v, want ErrFull", err)
+	if _, err := s.Create(t.Context(), []store.NewJob{newJob("q")}); !errors.Is(err, store.ErrFull) || !errors.Is(err, store.ErrReserve) {
+		t.Errorf("create: %v, want ErrFull that is ErrReserve", err)
 	}
 	if err := s.AddLetter(t.Context(), store.Letter{ID: "l"}); !errors.Is(err, store.ErrFull) {
 		t.Errorf("letter: %v, want ErrFull", err)
@@ -107,7 +145,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.Retain(t.Context(), store.Retention{Finished: time.Hour}); err != nil {
 		t.Errorf("retain: %v", err)
 	}
-	free = DefaultReserve
+	free = DefaultReserve + 1<<20 // what a create writes fits in
 	s.space.look()
 	put(t, s, newJob("q"))
 	if err := s.Ready(t.Context()); err != nil {

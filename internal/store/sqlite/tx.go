@@ -30,6 +30,7 @@ type tx struct {
 	open  begun
 	end   txEnd
 	first int64 // the first seq of this transaction
+	bytes int   // of contents
 
 	failed   error // of a statement, or a panic: it can't be committed
 	diverged bool  // memory and file disagree: read anew
@@ -57,6 +58,7 @@ const (
 	endCommitted       // it is durable
 	endRefused         // nothing of it was written
 	endUnknown         // a crash could still make it real
+	endParted          // it is durable, in a file that is not in its place
 )
 
 // begin makes the transaction ready for use again.
@@ -83,6 +85,7 @@ func (t *tx) run(c *call) {
 	defer t.catch()
 	t.now = t.w.clock.now()
 	c.wait = false
+	t.bytes += c.bytes
 	c.err = c.run(t)
 }
 
@@ -195,6 +198,20 @@ func (t *tx) commit() {
 	for _, c := range t.claims {
 		t.w.state.parked.remove(c)
 	}
+	t.confirm()
+}
+
+// confirm counts what was written, and looks whether the file that was written to
+// is the store's still. Where it is not, memory stays as the file is, which may
+// come back; but nobody is told that anything is kept.
+func (t *tx) confirm() {
+	if !t.open {
+		return
+	}
+	t.w.store.space.wrote(t.bytes)
+	if err := t.w.store.place.look(); err != nil {
+		t.failed, t.end = err, endParted
+	}
 }
 
 // flush writes what is written once a transaction.
@@ -263,7 +280,7 @@ func (t *tx) rollback() {
 
 // answer is what the callers of a transaction that failed are told.
 func (t *tx) answer() error {
-	if t.end == endUnknown {
+	if t.end == endUnknown || t.end == endParted {
 		return fmt.Errorf("%w: %w", store.ErrUnknown, t.failed)
 	}
 	return storeError(t.failed)

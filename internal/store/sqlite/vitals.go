@@ -18,6 +18,9 @@ func (s *Store) Ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return store.ErrClosed
 	}
+	if err := s.place.look(); err != nil {
+		return err
+	}
 	if why := s.writer.vitals.trouble.Load(); why != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, *why)
 	}

@@ -165,7 +165,7 @@ func (w *writer) untilDue() time.Duration {
 		}
 		wait = time.Duration(at-w.clock.now()) * time.Millisecond
 	}
-	if w.conn == nil {
+	if w.conn == nil || w.store.place.lost.Load() != 0 {
 		wait = max(wait, reopenPause)
 	}
 	return max(wait, 0)
@@ -305,13 +305,17 @@ func (w *writer) answer(calls []*call) {
 			p.call.end(p.call.err)
 		}
 	}
-	if t.end == endCommitted && len(t.finished) > 0 {
+	if (t.end == endCommitted || t.end == endParted) && len(t.finished) > 0 {
 		w.store.watch.ended(t.finished)
 	}
 }
 
-// usable returns nil where the connection is there or could be opened again.
+// usable returns nil where the files are in their place, and the connection is
+// there or could be opened again.
 func (w *writer) usable() error {
+	if err := w.store.place.err(); err != nil {
+		return err
+	}
 	if w.conn != nil {
 		return nil
 	}
@@ -373,6 +377,9 @@ func (w *writer) open() (err error) {
 		if _, err := c.exec(text); err != nil {
 			return explain(err)
 		}
+	}
+	if err := w.store.place.learnWAL(); err != nil {
+		return err
 	}
 	s, err := loadState(c)
 	if err != nil {
