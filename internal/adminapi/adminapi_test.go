@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/message"
@@ -68,7 +69,11 @@ func newRig(t *testing.T) *rig {
 	re := relay.New(relay.Options{Name: "shop", Fleet: fleet, Letters: letters.Append})
 	policy := retry.Resolve()
 	policy.Attempts = 1
-	set, err := fleet.Configure([]deliver.Spec{{Name: "ledger", Connector: r.endpoint, Retry: policy, Timeout: time.Second, Workers: 4, MaxPending: 8}})
+	guard := breaker.Defaults()
+	set, err := fleet.Configure([]deliver.Spec{
+		{Name: "ledger", Connector: r.endpoint, Retry: policy, Timeout: time.Second, Workers: 4, MaxPending: 8, Breaker: &guard},
+		{Name: "plain", Connector: r.endpoint, Retry: policy, Timeout: time.Second, Workers: 4, MaxPending: 8},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +171,18 @@ func TestMistakes(t *testing.T) {
 		{"POST", "/v3/send", `{"to":"nosuch","message":{"id":"m","source":"s","time":"2026-01-02T15:04:05Z","body":"x"}}`, 400, "no destination"},
 		{"POST", "/v3/pause", `{"name":"nosuch"}`, 400, `no source or destination \"nosuch\"`},
 		{"POST", "/v3/resume", `{"nome":"web"}`, 400, "nome"},
+		{"POST", "/v3/breaker", `{"name":"nosuch","to":"open"}`, 400, `no destination \"nosuch\"`},
+		{"POST", "/v3/breaker", `{"name":"ledger","to":"ajar"}`, 400, "open, close or auto"},
+		{"POST", "/v3/breaker", `{"name":"ledger"}`, 400, "open, close or auto"},
+		{"POST", "/v3/breaker", `{"name":"plain","to":"open"}`, 400, "no circuit breaker"},
+		{"POST", "/v3/hold/clear", `{"name":"nosuch"}`, 400, `no destination \"nosuch\"`},
+		{"POST", "/v3/hold/clear", `{"name":"ledger"}`, 400, "not held"},
+		{"POST", "/v3/rate", `{"name":"nosuch","per_second":1}`, 400, `no destination \"nosuch\"`},
+		{"POST", "/v3/rate", `{"name":"ledger"}`, 400, "per_second must be from"},
+		{"POST", "/v3/rate", `{"name":"ledger","per_second":-1}`, 400, "per_second must be from"},
+		{"POST", "/v3/rate", `{"name":"ledger","per_second":1,"burst":-1}`, 400, "burst must be from"},
+		{"POST", "/v3/rate", `{"name":"ledger","per_second":1,"to":"auto"}`, 400, "auto alone"},
+		{"POST", "/v3/rate", `{"name":"ledger","to":"off"}`, 400, "auto alone"},
 		{"POST", "/v3/send", strings.Repeat("x", maxRequest+1), 413, "longer than"},
 	} {
 		code, body := r.call(c.method, c.path, c.body)
@@ -318,10 +335,10 @@ func TestLevers(t *testing.T) {
 	if s, d := paused(); s != nil || d != nil {
 		t.Errorf("paused after all: %v %v", s, d)
 	}
-	r.opts.Levers.pause("gone", "ada", time.Now())
-	r.opts.Levers.pause("web", "ada", time.Now())
+	r.opts.Levers.pull(pauseLever, "gone", "paused", "ada", time.Now())
+	r.opts.Levers.pull(pauseLever, "web", "paused", "ada", time.Now())
 	r.opts.Levers.Retain(func(name string) bool { return name == "web" })
-	if r.opts.Levers.pausedBy("gone") != nil || r.opts.Levers.pausedBy("web") == nil {
+	if r.opts.Levers.by(pauseLever, "gone") != nil || r.opts.Levers.by(pauseLever, "web") == nil {
 		t.Error("the wrong lever was forgotten")
 	}
 	var told []string

@@ -64,6 +64,9 @@ func calls() []call {
 		{"POST", "/v3/reload", (*API).reload},
 		{"POST", "/v3/pause", (*API).pause},
 		{"POST", "/v3/resume", (*API).resume},
+		{"POST", "/v3/breaker", (*API).forceBreaker},
+		{"POST", "/v3/hold/clear", (*API).clearHold},
+		{"POST", "/v3/rate", (*API).setRate},
 		{"POST", "/v3/send", (*API).send},
 		{"GET", "/v3/dead-letters", (*API).listLetters},
 		{"GET", "/v3/dead-letters/{id}", (*API).getLetters},
@@ -217,43 +220,4 @@ func (a *API) reload(w http.ResponseWriter, r *http.Request) {
 // Reloaded is the answer to a reload.
 type Reloaded struct {
 	Generation int `json:"generation"`
-}
-
-// Lever is a request to move a lever: whose, and by whom.
-type Lever struct {
-	Name string `json:"name"`
-	By   string `json:"by"`
-}
-
-func (a *API) pause(w http.ResponseWriter, r *http.Request) {
-	a.setPaused(w, r, "paused", a.opts.Relay.PauseSource, a.opts.Fleet.Pause)
-}
-
-func (a *API) resume(w http.ResponseWriter, r *http.Request) {
-	a.setPaused(w, r, "resumed", a.opts.Relay.ResumeSource, a.opts.Fleet.Resume)
-}
-
-// setPaused pauses or resumes the source and the destination of the name.
-func (a *API) setPaused(w http.ResponseWriter, r *http.Request, what string, ways ...func(string) bool) {
-	var l Lever
-	if !decode(w, r, &l) {
-		return
-	}
-	known := false
-	for _, move := range ways {
-		known = move(l.Name) || known
-	}
-	if !known {
-		fail(w, problem.BadRequest, fmt.Sprintf("there is no source or destination %q", l.Name))
-		return
-	}
-	now := time.Now()
-	p := Pull{l.By, now}
-	if what == "paused" {
-		p = a.opts.Levers.pause(l.Name, l.By, now)
-	} else {
-		a.opts.Levers.resume(l.Name)
-	}
-	a.opts.Events(event.Event{Kind: event.LeverPulled, At: now, Name: l.Name, Detail: what + " by " + l.By})
-	answer(w, p)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/core/breaker"
 )
 
 // Status is the relay at a glance.
@@ -55,6 +57,21 @@ type DestinationStatus struct {
 	HeldUntil  *time.Time `json:"held_until,omitzero"`
 	Ramp       int        `json:"ramp,omitzero"` // in flight at most while traffic comes back
 	Paused     *Pull      `json:"paused,omitzero"`
+	// Forced is who holds the breaker as it is.
+	Forced *Pull `json:"forced,omitzero"`
+	// RateLimit is the one in force, and RateSet who set it at run time.
+	RateLimit *RateStatus `json:"rate_limit,omitzero"`
+	RateSet   *Pull       `json:"rate_set,omitzero"`
+	// RetriesLeft is how many retries the budget allows now.
+	RetriesLeft *int `json:"retries_left,omitzero"`
+}
+
+// RateStatus is a rate limit.
+type RateStatus struct {
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
+	// NextAt is when the next attempt may begin, where that is not now.
+	NextAt *time.Time `json:"next_at,omitzero"`
 }
 
 // DeadLetterStatus counts the open letters.
@@ -77,7 +94,7 @@ func (a *API) Status(ctx context.Context) Status {
 	for _, src := range rs.Sources {
 		view := SourceStatus{Name: src.Source, InFlight: src.InFlight, MaxInFlight: src.MaxInFlight, Bytes: src.Bytes}
 		if src.Paused {
-			view.Paused = o.Levers.pausedBy(src.Source)
+			view.Paused = o.Levers.by(pauseLever, src.Source)
 		}
 		s.Sources = append(s.Sources, view)
 	}
@@ -86,11 +103,21 @@ func (a *API) Status(ctx context.Context) Status {
 			Name: l.Destination, Pending: l.Pending, MaxPending: l.MaxPending, Busy: l.Busy, Workers: l.Workers,
 			Waiting: l.Waiting, Breaker: "off", OpenUntil: moment(l.OpenUntil), HeldUntil: moment(l.HeldUntil), Ramp: l.Ramp,
 		}
+		view.RetriesLeft = l.Retries
 		if l.HasBreaker {
 			view.Breaker = l.Breaker.String()
 		}
 		if l.Paused {
-			view.Paused = o.Levers.pausedBy(l.Destination)
+			view.Paused = o.Levers.by(pauseLever, l.Destination)
+		}
+		if l.Forced != breaker.ForceAuto {
+			view.Forced = o.Levers.by(breakerLever, l.Destination)
+		}
+		if l.Rate != nil {
+			view.RateLimit = &RateStatus{PerSecond: l.Rate.PerSecond, Burst: l.Rate.Burst, NextAt: moment(l.NextToken)}
+		}
+		if l.ByLever {
+			view.RateSet = o.Levers.by(rateLever, l.Destination)
 		}
 		s.Destinations = append(s.Destinations, view)
 	}

@@ -249,17 +249,12 @@ func (sh *shell) apiKey(f *apiFlags, server *url.URL) (string, error) {
 	ip := net.ParseIP(server.Hostname())
 	if server.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		if state, err := sh.stateFolder(); err == nil {
-			if file := app.KeyFile(state); fileThere(file) {
+			if file, there := app.KeyFile(state); there {
 				return readKey(file)
 			}
 		}
 	}
 	return "", usagef("no API key: set %s, or name a file with --key-file; pawl keys create makes one", keyEnv)
-}
-
-func fileThere(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
 }
 
 func readKey(file string) (string, error) {

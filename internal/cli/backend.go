@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/app"
+	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/control"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/deadletter"
@@ -27,27 +28,40 @@ type backend interface {
 	close() error
 }
 
-// backend finds the pawl that runs on the state folder, and takes the folder
-// itself where none does.
-func (sh *shell) backend(ctx context.Context) (backend, error) {
+// owner finds who works on the state folder: the pawl that runs on it or, where
+// none does, this command with the configuration. The other one is nil.
+func (sh *shell) owner(ctx context.Context) (running *control.Client, own *config.Config, err error) {
 	client, err := sh.client()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var s adminapi.Status
 	err = client.Do(ctx, http.MethodGet, "/v3/status", nil, &s)
 	if err == nil {
-		return &remote{client}, nil
+		return client, nil, nil
 	}
 	if !errors.Is(err, control.ErrNotRunning) {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := sh.load()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if sh.state != "" {
 		c = c.InState(sh.state)
+	}
+	return nil, c, nil
+}
+
+// backend finds the pawl that runs on the state folder, and takes the folder
+// itself where none does.
+func (sh *shell) backend(ctx context.Context) (backend, error) {
+	running, c, err := sh.owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if running != nil {
+		return &remote{running}, nil
 	}
 	l, err := app.OpenLocal(c, sh.kinds, sh.err, event.Discard, nil)
 	if err != nil {

@@ -159,6 +159,14 @@ func TestUsage(t *testing.T) {
 		{"try", `"data" not set`},
 		{"explain", "accepts 1 arg"},
 		{"pause", "accepts 1 arg"},
+		{"breaker ledger", "accepts 2 arg"},
+		{"breaker ledger ajar", `"ajar" is no position`},
+		{"hold ledger", "accepts 2 arg"},
+		{"hold ledger drop", "pawl hold ledger clear"},
+		{"rate ledger fast", `RATE: "fast" is no rate`},
+		{"rate ledger 0/s", `"0/s" is no rate`},
+		{"rate ledger auto --burst 5", "--burst goes with a rate"},
+		{"rate ledger 20/s --burst 0", "--burst must be at least 1"},
 		{"dlq nosuch", "list, inspect, replay and purge"},
 		{"dlq inspect", "accepts 1 arg"},
 		{"dlq list extra", "unknown command"},
@@ -203,7 +211,7 @@ func TestUsage(t *testing.T) {
 
 func TestNothingToTalkTo(t *testing.T) {
 	t.Setenv("PAWL_TEST_STATE", t.TempDir())
-	for _, args := range []string{"status", "tail", "reload", "pause ledger", "resume ledger"} {
+	for _, args := range []string{"status", "tail", "reload", "pause ledger", "resume ledger", "breaker ledger open", "hold ledger clear", "rate ledger 20/s"} {
 		code, _, errOut := call(t, "", append(strings.Fields(args), "-c", "testdata/shop.yaml")...)
 		if code != exitNo || !strings.Contains(errOut, "pawl is not running") {
 			t.Errorf("pawl %s: exit %d, %s", args, code, errOut)
@@ -278,6 +286,10 @@ func TestStatusText(t *testing.T) {
 			{Name: "news", MaxPending: 512, Workers: 64, Breaker: "closed", HeldUntil: after(30 * time.Second)},
 			{Name: "old", MaxPending: 512, Workers: 64, Breaker: "half_open", OpenUntil: before(time.Second), HeldUntil: before(time.Second), Ramp: 4},
 			{Name: "disk", MaxPending: 512, Workers: 64, Breaker: "off", Paused: &adminapi.Pull{By: "ada", Since: now.Add(-time.Hour)}},
+			{Name: "forced", MaxPending: 512, Workers: 64, Breaker: "open", Forced: &adminapi.Pull{By: "bob", Since: now.Add(-time.Minute)}, RetriesLeft: new(0)},
+			{Name: "slowed", MaxPending: 512, Workers: 64, Breaker: "closed", RateLimit: &adminapi.RateStatus{PerSecond: 0.5, Burst: 1}, RateSet: &adminapi.Pull{By: "bob", Since: now.Add(-time.Minute)}, RetriesLeft: new(3)},
+			{Name: "limited", MaxPending: 512, Workers: 64, Waiting: 7, Breaker: "closed", RateLimit: &adminapi.RateStatus{PerSecond: 20, Burst: 20, NextAt: after(time.Second)}},
+			{Name: "unlimited", MaxPending: 512, Workers: 64, Breaker: "closed", RateLimit: &adminapi.RateStatus{PerSecond: 20, Burst: 20}},
 		},
 		DeadLetters: adminapi.DeadLetterStatus{Open: 2, Oldest: before(3 * time.Hour), Damaged: 1, Problem: "dead letters can't be written: no space left on device"},
 	}
@@ -313,12 +325,12 @@ func TestReplayText(t *testing.T) {
 
 func TestParseRate(t *testing.T) {
 	for text, want := range map[string]float64{"": 0, "10/s": 10, "0.5/s": 0.5, "600/m": 10, "3600/h": 1, "7": 7} {
-		if got, err := parseRate(text); err != nil || got != want {
+		if got, err := parseRate("--rate", text); err != nil || got != want {
 			t.Errorf("%q = %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"0/s", "-1/s", "10/x", "fast", "/s", "NaN", "inf/s", "1e9/s", "10/s/s"} {
-		if got, err := parseRate(text); err == nil {
+		if got, err := parseRate("--rate", text); err == nil {
 			t.Errorf("%q = %v", text, got)
 		}
 	}
@@ -329,7 +341,7 @@ func FuzzParseRate(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if got, err := parseRate(s); err == nil && (got < 0 || got > 1e6 || got != got) {
+		if got, err := parseRate("--rate", s); err == nil && (got < 0 || got > 1e6 || got != got) {
 			t.Errorf("%q = %v", s, got)
 		}
 	})

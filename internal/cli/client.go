@@ -110,6 +110,9 @@ func pausedText(p *adminapi.Pull, now time.Time, otherwise string) string {
 }
 
 func breakerText(d adminapi.DestinationStatus, now time.Time) string {
+	if d.Forced != nil {
+		return fmt.Sprintf("%s by %s, %s", d.Breaker, d.Forced.By, ago(now, d.Forced.Since))
+	}
 	if d.OpenUntil != nil && d.OpenUntil.After(now) {
 		return d.Breaker + ", tries in " + round(d.OpenUntil.Sub(now))
 	}
@@ -124,7 +127,17 @@ func destinationText(d adminapi.DestinationStatus, now time.Time) string {
 	case d.Ramp > 0:
 		state = fmt.Sprintf("coming back, %d at once", d.Ramp)
 	}
-	return pausedText(d.Paused, now, state)
+	state = pausedText(d.Paused, now, state)
+	if r := d.RateLimit; r != nil && (d.RateSet != nil || r.NextAt != nil) { // else it holds nothing up
+		state += ", at most " + adminapi.RateText(r.PerSecond)
+		if d.RateSet != nil {
+			state += fmt.Sprintf(" (%s, %s)", d.RateSet.By, ago(now, d.RateSet.Since))
+		}
+	}
+	if d.RetriesLeft != nil && *d.RetriesLeft == 0 {
+		state += ", no retries left"
+	}
+	return state
 }
 
 func tailCommand(sh *shell) *cobra.Command {
@@ -261,19 +274,7 @@ func (sh *shell) leverCommand(verb, done, short, long string) *cobra.Command {
 		Example: "  pawl " + verb + " ledger",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := sh.client()
-			if err != nil {
-				return err
-			}
-			var p adminapi.Pull
-			if err := client.Do(c.Context(), http.MethodPost, "/v3/"+verb, adminapi.Lever{Name: args[0], By: who()}, &p); err != nil {
-				return err
-			}
-			if sh.json {
-				return sh.printJSON(p)
-			}
-			_, err = fmt.Fprintf(sh.out, "%s %s\n", args[0], done)
-			return err
+			return sh.pull(c, "/v3/"+verb, adminapi.Lever{Name: args[0], By: who()}, args[0]+" "+done)
 		},
 	}
 }

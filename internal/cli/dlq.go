@@ -225,7 +225,7 @@ letters are left or failed again.`,
 			if err != nil {
 				return err
 			}
-			perSecond, err := parseRate(rate)
+			perSecond, err := parseRate("--rate", rate)
 			if err != nil {
 				return err
 			}
@@ -243,8 +243,9 @@ letters are left or failed again.`,
 	return c
 }
 
-// parseRate reads 10/s, 0.5/s, 600/m or a bare number a second; "" is 0.
-func parseRate(s string) (float64, error) {
+// parseRate reads 10/s, 0.5/s, 600/m or a bare number a second; "" is 0. what names
+// it in the error.
+func parseRate(what, s string) (float64, error) {
 	if s == "" {
 		return 0, nil
 	}
@@ -252,7 +253,7 @@ func parseRate(s string) (float64, error) {
 	per := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || per == 0 || !(n > 0) || n > 1e6 {
-		return 0, usagef("--rate: %q is no rate; write it like 10/s or 600/m", s)
+		return 0, usagef("%s: %q is no rate; write it like 10/s or 600/m", what, s)
 	}
 	return n / per, nil
 }

@@ -270,7 +270,8 @@ func TestJobsNothingThere(t *testing.T) {
 func TestKeyFile(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("PAWL_TEST_STATE", state)
-	if err := os.WriteFile(app.KeyFile(state), []byte("pawl_from-the-state-folder\n"), 0o600); err != nil {
+	file, _ := app.KeyFile(state)
+	if err := os.WriteFile(file, []byte("pawl_from-the-state-folder\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var seen string

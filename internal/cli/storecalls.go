@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 
-	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/app"
 	"github.com/pawlhq/pawl/internal/control"
 	"github.com/pawlhq/pawl/internal/telemetry"
@@ -44,24 +42,12 @@ func (sh *shell) withStore(ctx context.Context, do func(storeCalls) error) (err 
 }
 
 func (sh *shell) store(ctx context.Context) (storeCalls, error) {
-	client, err := sh.client()
+	running, c, err := sh.owner(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var s adminapi.Status
-	err = client.Do(ctx, http.MethodGet, "/v3/status", nil, &s)
-	if err == nil {
-		return runningStore{client}, nil
-	}
-	if !errors.Is(err, control.ErrNotRunning) {
-		return nil, err
-	}
-	c, err := sh.load()
-	if err != nil {
-		return nil, err
-	}
-	if sh.state != "" {
-		c = c.InState(sh.state)
+	if running != nil {
+		return runningStore{running}, nil
 	}
 	log := slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
 		Out: sh.err, Format: telemetry.LogText, Level: slog.LevelWarn, Redact: c.Secrets.Redact,
