@@ -160,10 +160,14 @@ func scopeList(scopes []store.Scope, word string) string {
 	return b.String()
 }
 
-// sees refuses a queue that the key is not for.
-func (q *request) sees(queue string) error {
-	if q.who.Sees(queue) {
-		return nil
+// sees refuses queues that the key is not for. It comes before anything else
+// that is said of them. One that was not named is another fault, told as such.
+func (q *request) sees(queues ...string) error {
+	for _, queue := range queues {
+		if queue != "" && !q.who.Sees(queue) {
+			return forbidden("the key %q is limited to the queues %s; %q is not among them",
+				q.who.Name, strings.Join(q.who.Queues, ", "), cut(queue))
+		}
 	}
-	return forbidden("the key %q is limited to the queues %s; %q is not among them", q.who.Name, strings.Join(q.who.Queues, ", "), cut(queue))
+	return nil
 }

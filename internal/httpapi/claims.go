@@ -60,11 +60,10 @@ func (a *api) claim(q *request) error {
 	if err := q.read(wirejson.Refuse, func(r *wirejson.Reader) { w = readClaim(r) }); err != nil {
 		return err
 	}
-	for _, queue := range w.Queues {
-		if err := q.sees(queue); err != nil {
-			return err
-		}
+	if err := q.sees(w.Queues...); err != nil {
+		return err
 	}
+	w.By = q.who
 	ctx, end := a.polling(q, min(w.Wait, MaxWait))
 	defer end()
 	got, err := a.server.Claim(ctx, w)

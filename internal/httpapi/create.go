@@ -112,16 +112,17 @@ func (a *api) create(q *request) error {
 		return err
 	}
 	var n jobserver.New
-	if err := q.read(wirejson.Refuse, func(r *wirejson.Reader) { n = readNew(r, newMembers) }); err != nil {
-		return withMore(err, a.server.Check([]jobserver.New{n}))
+	err = q.read(wirejson.Refuse, func(r *wirejson.Reader) { n = readNew(r, newMembers) })
+	if hidden := q.sees(n.Queue); hidden != nil {
+		return hidden
+	}
+	if err != nil {
+		return withMore(err, a.server.Check(q.who, []jobserver.New{n}))
 	}
 	n.Key, n.Trace = key, q.Header.Get("Traceparent")
-	if err := q.sees(n.Queue); err != nil {
-		return err
-	}
-	made, err := a.server.Create(q.Context(), []jobserver.New{n})
+	made, err := a.server.Create(q.Context(), q.who, []jobserver.New{n})
 	if err != nil {
-		return inHeader(err)
+		return inHeader(a.hide(q, err))
 	}
 	status, j := http.StatusCreated, made[0].Job
 	if made[0].Found {
@@ -136,6 +137,21 @@ func (a *api) create(q *request) error {
 	}
 	q.w.Header()["Location"] = []string{"/v3/jobs/" + made[0].ID}
 	return q.answer(status, a.appendJob(make([]byte, 0, jobSize(j)), j, withoutAttempts))
+}
+
+// hide leaves the job out of a conflict that the key does not see: idempotency
+// keys are one space for all, and whose a key is is nobody else's.
+func (a *api) hide(q *request, err error) error {
+	conflict, ok := errors.AsType[*store.ConflictError](err)
+	if !ok || len(q.who.Queues) == 0 {
+		return err
+	}
+	if j, err := a.server.Job(q.Context(), conflict.ID); err == nil && q.who.Sees(j.Queue) {
+		return conflict
+	}
+	told := *conflict
+	told.ID = ""
+	return &told
 }
 
 // inHeader says of a fault of the key that it is the header's.
@@ -207,19 +223,19 @@ func (a *api) createBatch(q *request) error {
 			r.Array(jobserver.MaxBatch, "jobs", func(int) { jobs = append(jobs, readNew(r, itemMembers)) })
 		})
 	})
-	if err != nil {
-		return withMore(err, inBatch(a.server.Check(jobs), len(jobs)))
-	}
 	trace := q.Header.Get("Traceparent")
 	for i := range jobs {
 		jobs[i].Trace = trace
-		if err := q.sees(jobs[i].Queue); err != nil {
-			return err
+		if hidden := q.sees(jobs[i].Queue); hidden != nil {
+			return hidden
 		}
 	}
-	made, err := a.server.Create(q.Context(), jobs)
 	if err != nil {
-		return inBatch(err, len(jobs))
+		return withMore(err, inBatch(a.server.Check(q.who, jobs), len(jobs)))
+	}
+	made, err := a.server.Create(q.Context(), q.who, jobs)
+	if err != nil {
+		return inBatch(a.hide(q, err), len(jobs))
 	}
 	const row = len(`{"id":"job_01k00000000000000000000000","found":false},`)
 	status := http.StatusOK

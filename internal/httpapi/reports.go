@@ -35,6 +35,8 @@ type reports struct {
 	wrong []string
 	bad   int
 	now   time.Time // for log lines that say no time
+	// queues are those that the key is limited to; nil is every queue.
+	queues []string
 }
 
 func (s *reports) read(r *wirejson.Reader) {
@@ -48,6 +50,7 @@ func (s *reports) read(r *wirejson.Reader) {
 			before := r.Take()
 			r.Array(jobserver.MaxBatch, "reports", func(i int) {
 				report := readReport(r, s.now)
+				report.Queues = s.queues
 				wrong := ""
 				if found := r.Take(); len(found.Problems) > 0 {
 					wrong = told(found, "/reports/"+strconv.Itoa(i))
@@ -174,6 +177,9 @@ func readError(r *wirejson.Reader) job.Error {
 // report takes in what a worker says, each report by itself.
 func (a *api) report(q *request) error {
 	s := reports{now: a.store.Now()}
+	if len(q.who.Queues) > 0 {
+		s.queues = q.who.Queues
+	}
 	if err := q.read(wirejson.Keep, s.read); err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ type NewJob struct {
 // BatchItem is a job of a batch.
 type BatchItem struct {
 	NewJob
-	IdempotencyKey string `json:"idempotency_key,omitzero" maxLength:"256" doc:"As the header Idempotency-Key of a single job."`
+	IdempotencyKey string `json:"idempotency_key,omitzero" maxLength:"256" doc:"As the header Idempotency-Key of a single job: up to 256 bytes without control characters."`
 }
 
 // Batch is a request for several jobs: all of them or none.
@@ -243,7 +243,7 @@ type ClaimRequest struct {
 	Tasks   []string `json:"tasks,omitzero" maxItems:"1000" nullable:"false" doc:"name for every version or name@version; every task unless said."`
 	Max     int      `json:"max,omitzero" minimum:"1" maximum:"1000" doc:"How many jobs at most; 1 unless said."`
 	Wait    Duration `json:"wait,omitzero" doc:"How long to wait for the first: 0s to 60s; 20s unless said."`
-	ClaimID string   `json:"claim_id,omitzero" maxLength:"128" pattern:"^[A-Za-z0-9._:-]+$" doc:"Asked again with the same id, a worker gets the same leases that still hold."`
+	ClaimID string   `json:"claim_id,omitzero" maxLength:"256" doc:"Asked again with the same id, a worker gets the same leases that still hold: of this key, and as far as the claim asks for their queues. Up to 256 bytes without control characters."`
 }
 
 // Claim is what a worker got.
@@ -289,7 +289,7 @@ type ReportAnswer struct {
 
 // ReportResult is what became of one report.
 type ReportResult struct {
-	Status         string     `json:"status" enum:"ok,lease_lost,invalid" doc:"lease_lost: the lease is not current, nothing was changed. invalid: detail says what is wrong."`
+	Status         string     `json:"status" enum:"ok,lease_lost,invalid" doc:"lease_lost: the lease is not current, or of a queue that the key is not for; nothing was changed. invalid: detail says what is wrong."`
 	Detail         string     `json:"detail,omitzero"`
 	JobStatus      job.Status `json:"job_status,omitzero" enum:"queued,running,succeeded,failed,cancelled"`
 	RunAt          *Time      `json:"run_at,omitzero" doc:"When a job that is queued again may run."`

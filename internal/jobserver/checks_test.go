@@ -85,7 +85,7 @@ func TestCreateTellsWhatIsWrong(t *testing.T) {
 	} {
 		n := New{Queue: "emails", Task: "t", Payload: []byte("null")}
 		c.change(&n)
-		made, err := s.Create(t.Context(), []New{n})
+		made, err := s.Create(t.Context(), Principal{}, []New{n})
 		if made != nil {
 			t.Errorf("%s: %v was made", name, made)
 		}
@@ -97,7 +97,7 @@ func TestCreateTellsWhatIsWrong(t *testing.T) {
 
 func TestCreateTellsEverythingAtOnce(t *testing.T) {
 	s := unstored(t, twoQueues)
-	_, err := s.Create(t.Context(), []New{
+	_, err := s.Create(t.Context(), Principal{}, []New{
 		{Queue: "emails", Task: "t", Payload: []byte("1")},
 		{Queue: "mails", Priority: 1000, Payload: []byte("1")},
 		{Queue: "emails", Task: "t", Payload: []byte("1"), Tags: []string{"?"}},
@@ -121,9 +121,31 @@ func TestCreateTellsEverythingAtOnce(t *testing.T) {
 	}
 }
 
+// A key that is limited to queues is told of no other.
+func TestNoQueueIsProposedThatTheKeyDoesNotSee(t *testing.T) {
+	s := unstored(t, twoQueues)
+	for queue, c := range map[string]struct{ by, want string }{
+		"report":  {"emails", `unknown queue "report"`},
+		"reportz": {"reports", `unknown queue "reportz"; did you mean "reports"?`},
+	} {
+		by := Principal{ID: "key_1", Queues: []string{c.by}}
+		_, err := s.Create(t.Context(), by, []New{{Queue: queue, Task: "t", Payload: []byte("1")}})
+		if got := problems(t, err); got != "0 /queue "+c.want {
+			t.Errorf("a create: %s", got)
+		}
+		if got := problems(t, s.Check(by, []New{{Queue: queue, Task: "t", Payload: []byte("1")}})); got != "0 /queue "+c.want {
+			t.Errorf("a check: %s", got)
+		}
+		_, err = s.Claim(t.Context(), Want{By: by, Worker: "worker-1", Queues: []string{queue}, Max: 1})
+		if got := problems(t, err); got != "0 /queues/0 "+c.want {
+			t.Errorf("a claim: %s", got)
+		}
+	}
+}
+
 func TestProblemsAreBounded(t *testing.T) {
 	s := unstored(t, twoQueues)
-	_, err := s.Create(t.Context(), make([]New, MaxBatch)) // three problems each
+	_, err := s.Create(t.Context(), Principal{}, make([]New, MaxBatch)) // three problems each
 	invalid, ok := errors.AsType[*InvalidError](err)
 	if !ok || len(invalid.Problems) != MaxProblems || invalid.More != 3*MaxBatch-MaxProblems {
 		t.Errorf("it tells %d problems and %d more", len(invalid.Problems), invalid.More)
@@ -133,7 +155,7 @@ func TestProblemsAreBounded(t *testing.T) {
 func TestBatchesAreBounded(t *testing.T) {
 	s := unstored(t, twoQueues)
 	for _, n := range []int{0, MaxBatch + 1} {
-		_, err := s.Create(t.Context(), make([]New, n))
+		_, err := s.Create(t.Context(), Principal{}, make([]New, n))
 		if want := fmt.Sprintf("0 /jobs must hold from 1 to 1000 jobs, not %d", n); problems(t, err) != want {
 			t.Errorf("%d jobs: %v", n, err)
 		}
@@ -142,7 +164,7 @@ func TestBatchesAreBounded(t *testing.T) {
 
 func TestNoQueueAtAll(t *testing.T) {
 	s := unstored(t, Config{})
-	_, err := s.Create(t.Context(), []New{{Queue: "q", Task: "t", Payload: []byte("1")}})
+	_, err := s.Create(t.Context(), Principal{}, []New{{Queue: "q", Task: "t", Payload: []byte("1")}})
 	if want := `0 /queue unknown queue "q"; no queue is configured, jobs.queues names them`; problems(t, err) != want {
 		t.Error(err)
 	}

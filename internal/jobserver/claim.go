@@ -14,6 +14,9 @@ import (
 
 // Want is what a worker asks for.
 type Want struct {
+	// By is whose key it is. Another key's claim with the same Worker and ClaimID
+	// is another claim. That it sees the queues is checked before.
+	By Principal
 	// Worker is MinWorker to MaxName characters of a name. ClaimID makes a
 	// repeat of the claim return the same leases; "" for none.
 	Worker, ClaimID string
@@ -38,7 +41,7 @@ func (s *Server) Claim(ctx context.Context, w Want) (store.Claim, error) {
 	if bad := badKey(w.ClaimID); bad != "" {
 		c.add("/claim_id", "%s", bad)
 	}
-	queues := c.queues(now, w.Queues)
+	queues := c.queues(now, w)
 	c.tasks(w.Tasks)
 	if w.Max < 1 || w.Max > MaxBatch {
 		c.add("/max", "must be from 1 to %d, not %d", MaxBatch, w.Max)
@@ -50,21 +53,22 @@ func (s *Server) Claim(ctx context.Context, w Want) (store.Claim, error) {
 		return store.Claim{}, err
 	}
 	got, err := s.store.Claim(ctx, store.Want{
-		Worker: w.Worker, ClaimID: w.ClaimID, Queues: queues, Tasks: w.Tasks, Max: w.Max, MaxBytes: MaxAnswer, Wait: w.Wait,
+		Caller: w.By.ID, Worker: w.Worker, ClaimID: w.ClaimID, Queues: queues, Tasks: w.Tasks, Max: w.Max, MaxBytes: MaxAnswer, Wait: w.Wait,
 	})
 	s.totals.claimed.Add(int64(len(got.Jobs)))
 	return got, err
 }
 
 // queues checks the queues of a claim and returns each once with its lease.
-func (c *checker) queues(now *settings, names []string) []store.QueueLease {
+func (c *checker) queues(now *settings, w Want) []store.QueueLease {
+	names := w.Queues
 	if len(names) == 0 || len(names) > MaxQueues {
 		c.add("/queues", "must hold from 1 to %d queues, not %d", MaxQueues, len(names))
 		return nil
 	}
 	leases := make([]store.QueueLease, 0, len(names))
 	for i, name := range names {
-		q, bad := now.find(name)
+		q, bad := now.find(name, w.By)
 		if bad != "" {
 			c.add("/queues/"+strconv.Itoa(i), "%s", bad)
 			continue

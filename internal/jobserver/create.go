@@ -66,16 +66,17 @@ func (s keySpace) said(err error) error {
 }
 
 // Create stores all of the jobs, 1 to MaxBatch, or none. A job whose key is
-// there already, with the same request, is found and not made again.
+// there already, with the same request, is found and not made again. That the
+// caller sees the queues is checked before; by is whom an error is told.
 //
 // Errors: *InvalidError tells everything that is wrong; *store.ConflictError is
 // a key that was used for another request; the rest are the store's.
-func (s *Server) Create(ctx context.Context, jobs []New) ([]Created, error) {
+func (s *Server) Create(ctx context.Context, by Principal, jobs []New) ([]Created, error) {
 	if len(jobs) == 0 || len(jobs) > MaxBatch {
 		return nil, invalid("/jobs", "must hold from 1 to %d jobs, not %d", MaxBatch, len(jobs))
 	}
 	now := s.settings.Load()
-	c := creator{settings: now, clock: s.store.Now}
+	c := creator{by: by, settings: now, clock: s.store.Now}
 	asked := make([]store.NewJob, len(jobs))
 	for i := range jobs {
 		c.job = i
@@ -113,6 +114,7 @@ func (s *Server) Create(ctx context.Context, jobs []New) ([]Created, error) {
 // creator checks the jobs of one call.
 type creator struct {
 	checker
+	by       Principal
 	settings *settings
 	clock    func() time.Time
 }
@@ -127,7 +129,7 @@ func (c *creator) check(n *New) store.NewJob {
 	if made.Version == "" {
 		made.Version = defaultVersion
 	}
-	q, bad := c.settings.find(n.Queue)
+	q, bad := c.settings.find(n.Queue, c.by)
 	if bad != "" {
 		c.add("/queue", "%s", bad)
 	}

@@ -38,7 +38,9 @@ var ErrUnauthenticated = errors.New("the API key is not valid")
 
 // KeyRequest is a key that somebody asks for.
 type KeyRequest struct {
-	Name   string        // a name that no other key has
+	// Name is one that no other key has. None begins with store.KeyIDPrefix: what
+	// begins so is an id.
+	Name   string
 	Scopes []store.Scope // at least one
 	Queues []string      // limits it to these queues; empty is every queue
 	// Expires is when it is good no more; zero is never.
@@ -64,6 +66,8 @@ func keyOf(secret string, ask KeyRequest, now time.Time) (store.Key, error) {
 	var c checker
 	if bad := job.BadName(ask.Name); bad != "" {
 		c.add("/name", "%s", bad)
+	} else if strings.HasPrefix(ask.Name, store.KeyIDPrefix) {
+		c.add("/name", "can't begin with %q; the ids of keys do", store.KeyIDPrefix)
 	}
 	if len(ask.Scopes) == 0 {
 		c.add("/scopes", "is empty; a key needs one of %s", scopeList())
@@ -93,7 +97,7 @@ func keyOf(secret string, ask KeyRequest, now time.Time) (store.Key, error) {
 		return store.Key{}, err
 	}
 	return store.Key{
-		ID: "key_" + strings.ToLower(ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()), Name: ask.Name, Hash: hashKey(secret),
+		ID: store.KeyIDPrefix + strings.ToLower(ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()), Name: ask.Name, Hash: hashKey(secret),
 		Scopes: slices.Clone(ask.Scopes), Queues: slices.Clone(ask.Queues), CreatedAt: now, ExpiresAt: ask.Expires,
 	}, nil
 }
@@ -195,20 +199,18 @@ func checkGiven(secret string) error {
 const keyAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // Principal is who a request comes from.
+//
+// The zero Principal is this process itself: it has no scope to call with, and
+// every queue.
 type Principal struct {
+	ID     string // of the key
 	Name   string
 	Scopes []store.Scope
-	Queues []string // what the key is limited to; empty is every queue
+	// Queues are what the key is limited to, in every scope; nil is every queue.
+	Queues []string
 }
 
-// May reports whether the key allows a call of the scope on the queue; "" is a
-// call that is not about one queue. Admin includes every scope; a key that is
-// limited to queues is so in every scope.
-func (p Principal) May(scope store.Scope, queue string) bool {
-	return p.Has(scope) && (queue == "" || p.Sees(queue))
-}
-
-// Has reports whether the key has the scope.
+// Has reports whether the key has the scope; admin includes every other.
 func (p Principal) Has(scope store.Scope) bool {
 	return slices.Contains(p.Scopes, scope) || slices.Contains(p.Scopes, store.ScopeAdmin)
 }
@@ -241,5 +243,5 @@ func (s *Server) Authenticate(ctx context.Context, secret string) (Principal, er
 	case !k.ExpiresAt.IsZero() && !s.store.Now().Before(k.ExpiresAt):
 		return Principal{}, fmt.Errorf("%w: it has expired", ErrUnauthenticated)
 	}
-	return Principal{Name: k.Name, Scopes: k.Scopes, Queues: k.Queues}, nil
+	return Principal{ID: k.ID, Name: k.Name, Scopes: k.Scopes, Queues: k.Queues}, nil
 }

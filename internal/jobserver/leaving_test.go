@@ -39,7 +39,7 @@ func TestALeavingQueue(t *testing.T) {
 	if got := take(t, s.Messages(), "reports"); got.LeaseFor != DefaultLease {
 		t.Errorf("a lease of %v of a queue that stays, want %v", got.LeaseFor, DefaultLease)
 	}
-	if _, err := s.Create(t.Context(), []New{{Queue: "emails", Task: "t"}}); err == nil {
+	if _, err := s.Create(t.Context(), Principal{}, []New{{Queue: "emails", Task: "t"}}); err == nil {
 		t.Error("a producer finds the queue")
 	}
 	if _, there := s.Queues()["emails"]; there {

@@ -128,6 +128,33 @@ func TestSweepCounts(t *testing.T) {
 	})
 }
 
+// A sweep works in steps: what the first ones ended is done, though a later one
+// fails.
+func TestASweepThatFailsCountsWhatItDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &steps{sweep: func(time.Time) (store.Swept, error) {
+			return store.Swept{TimedOut: 1, Lost: 2, Unreceived: 3, Graced: 4, Next: time.Now().Add(time.Hour)}, store.ErrUnavailable
+		}}
+		s.began = time.Now()
+		var log bytes.Buffer
+		server, err := NewServer(Options{Store: s, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), sweepAtMost/2)
+		defer stop()
+		if err := server.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := server.Totals(), (Totals{TimedOut: 1, Lost: 2, Unreceived: 3, Graced: 4}); got != want {
+			t.Errorf("it counted %+v, not %+v", got, want)
+		}
+		if text := log.String(); !strings.Contains(text, "timed_out=1 lost=2 unreceived=3") || !strings.Contains(text, "recovering leases failed") {
+			t.Error(text)
+		}
+	})
+}
+
 func TestAFailingStoreEndsNoLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -56,7 +56,7 @@ func (m messages) queue(name string) (*queue, error) {
 	if job.OfRelay(name) && job.BadName(name) == "" {
 		return now.relay, nil
 	}
-	q, bad := now.find(name)
+	q, bad := now.find(name, Principal{})
 	if leaving := now.leaving[name]; bad != "" && leaving != nil {
 		return leaving, nil
 	}
@@ -135,7 +135,11 @@ func traceOf(m *message.Message) string {
 	return ""
 }
 
-// Take waits for messages. One that can't be read, because a newer pawl wrote it
+// Take waits for messages. The longest timeout stands in the place of each job's
+// own: the relay's deadlines end a delivery, and a job that was given up while its
+// message was in hand would be a dead letter of a message that then arrives.
+//
+// One that can't be read, because a newer pawl wrote it
 // or because it is damaged, becomes a dead letter of its queue: handed back it
 // would come again and again.
 func (m messages) Take(ctx context.Context, t connector.Take) ([]connector.Taken, error) {
@@ -144,8 +148,9 @@ func (m messages) Take(ctx context.Context, t connector.Take) ([]connector.Taken
 		if err != nil {
 			return nil, err
 		}
+		worker := relayWorker(t.Worker)
 		got, err := m.s.store.Claim(ctx, store.Want{
-			Worker: relayWorker(t.Worker), Queues: []store.QueueLease{{Queue: t.Queue, Lease: q.Lease}}, Tasks: t.Tasks,
+			Caller: worker, Worker: worker, Timeout: MaxTimeout, Queues: []store.QueueLease{{Queue: t.Queue, Lease: q.Lease}}, Tasks: t.Tasks,
 			Max: min(max(t.Max, 1), MaxBatch), MaxBytes: MaxAnswer, Wait: MaxClaimWait,
 		})
 		if ctx.Err() != nil && len(got.Jobs) == 0 {
@@ -195,8 +200,15 @@ func messageOf(j *job.Job) (*message.Message, error) {
 // lease ends by itself and the job comes again.
 func (m messages) bury(ctx context.Context, c store.Claimed, why error) {
 	r := store.Report{Type: store.Fail, Lease: c.Lease, Error: &job.Error{Type: "unreadable", Message: why.Error()}, Failure: job.Failure{Permanent: true}}
-	_, err := m.report(ctx, r)
-	m.s.log.Error("a message can't be read, its job is a dead letter now", "job", c.Job.ID, "queue", c.Job.Queue, "error", errors.Join(why, err))
+	log := m.s.log.With("job", c.Job.ID, "queue", c.Job.Queue, "error", why)
+	switch status, err := m.report(ctx, r); {
+	case err != nil:
+		log.Error("a message can't be read, and its job could not be made a dead letter: it comes again when its lease ends", "report_error", err)
+	case status == store.LeaseLost:
+		log.Error("a message can't be read, and the lease of its job is over: it comes again")
+	default:
+		log.Error("a message can't be read, its job is a dead letter now")
+	}
 }
 
 // Extend lengthens leases, in as few calls of the store as there can be.

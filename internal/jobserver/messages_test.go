@@ -10,6 +10,7 @@ import (
 	"encoding/json/jsontext"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -310,6 +311,71 @@ func TestAMessageThatCannotBeRead(t *testing.T) {
 	}
 	if j.Status != job.Failed || j.Reason != job.ReasonNonRetryable || j.LastError == nil || string(j.Content.Payload) != "body" {
 		t.Errorf("it is %+v", j)
+	}
+}
+
+// What is logged of a message that can't be read is what became of its job.
+func TestATroubleWithAnUnreadableMessageIsToldAsItIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer store.Answer
+		err    error
+		says   string
+	}{
+		"taken": {store.Answer{Status: store.ReportTaken, JobStatus: job.Failed}, nil, "its job is a dead letter now"},
+		"late":  {store.Answer{Status: store.LeaseLost}, nil, "the lease of its job is over"},
+		"not":   {store.Answer{}, store.ErrUnavailable, "could not be made a dead letter"},
+	} {
+		var log strings.Builder
+		s, err := NewServer(Options{Store: answering{answer: c.answer, err: c.err}, Config: twoQueues, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages{s}.bury(t.Context(), store.Claimed{Job: &job.Job{ID: "job_1", Queue: "emails"}}, errors.New("of a newer pawl"))
+		if got := log.String(); !strings.Contains(got, c.says) || !strings.Contains(got, "of a newer pawl") || strings.Count(got, "\n") != 1 ||
+			c.err == nil != !strings.Contains(got, store.ErrUnavailable.Error()) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// answering is a store that answers one report.
+type answering struct {
+	store.Store
+	answer store.Answer
+	err    error
+}
+
+func (a answering) Report(context.Context, []store.Report) ([]store.Answer, error) {
+	return []store.Answer{a.answer}, a.err
+}
+
+// A message that is in hand for longer than its job's timeout is still the
+// relay's, whose own deadlines end it.
+func TestAMessageInHandOutlastsItsJobsTimeout(t *testing.T) {
+	clock := newClock()
+	s, err := NewServer(Options{
+		Store:  open(t, sqlite.Options{Wall: clock.wall, Mono: clock.mono}),
+		Config: Config{Queues: map[string]Queue{"emails": {Timeout: time.Second, Retry: job.Overlay{MaxAttempts: new(1)}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := put(t, s.Messages(), connector.Put{Queue: "emails", Task: "t", Message: aMessage("b")})
+	got := take(t, s.Messages(), "emails")
+	for range 12 { // a minute, and no gap that would lengthen what is open
+		clock.step(5 * time.Second)
+		if lost, err := s.Messages().Extend(t.Context(), []string{got.Lease}); err != nil || len(lost) > 0 {
+			t.Fatalf("lost %v, %v", lost, err)
+		}
+		if _, err := s.store.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Messages().Settle(t.Context(), got.Lease, connector.Ending{How: connector.Done}); err != nil {
+		t.Errorf("it is delivered, and then: %v", err)
+	}
+	if j, err := s.Job(t.Context(), kept.Job); err != nil || j.Status != job.Succeeded || len(j.Attempts) != 1 {
+		t.Errorf("its job is %+v, %v", j, err)
 	}
 }
 

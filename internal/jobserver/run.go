@@ -94,10 +94,8 @@ func (s *Server) repeat(ctx context.Context, l loop) error {
 
 // sweep ends the leases and timeouts that are over.
 func (s *Server) sweep(ctx context.Context) (time.Duration, error) {
+	// With an error it tells what was ended before it: that is done, and counts.
 	swept, err := s.store.Sweep(ctx)
-	if err != nil {
-		return 0, err
-	}
 	t := &s.totals
 	t.sweptTimedOut.Add(int64(swept.TimedOut))
 	t.sweptLost.Add(int64(swept.Lost))
@@ -109,6 +107,9 @@ func (s *Server) sweep(ctx context.Context) (time.Duration, error) {
 	if n := swept.TimedOut + swept.Lost + swept.Unreceived; n > 0 {
 		s.log.Info("attempts ended without a report",
 			"timed_out", swept.TimedOut, "lost", swept.Lost, "unreceived", swept.Unreceived)
+	}
+	if err != nil {
+		return 0, err
 	}
 	if swept.Next.IsZero() {
 		return sweepAtMost, nil

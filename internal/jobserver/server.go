@@ -152,8 +152,8 @@ func (s *settings) policy(queue, own job.Overlay) job.Snapshot {
 }
 
 // find returns a queue that producers and workers may name, or a text that says
-// what is wrong.
-func (s *settings) find(name string) (*queue, string) {
+// what is wrong. It proposes no queue that the key is not for.
+func (s *settings) find(name string, by Principal) (*queue, string) {
 	if q, ok := s.queues[name]; ok {
 		return q, ""
 	}
@@ -167,7 +167,11 @@ func (s *settings) find(name string) (*queue, string) {
 	if len(s.names) == 0 {
 		return nil, text + "; no queue is configured, jobs.queues names them"
 	}
-	if near := nearest.To(name, s.names); near != "" {
+	seen := s.names
+	if len(by.Queues) > 0 {
+		seen = slices.DeleteFunc(slices.Clone(seen), func(name string) bool { return !by.Sees(name) })
+	}
+	if near := nearest.To(name, seen); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return nil, text

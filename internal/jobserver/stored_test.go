@@ -50,7 +50,7 @@ func stored(t testing.TB, c Config) *Server {
 
 func create(t testing.TB, s *Server, n New) Created {
 	t.Helper()
-	made, err := s.Create(t.Context(), []New{n})
+	made, err := s.Create(t.Context(), Principal{}, []New{n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestAConfigurationHoldsFromThenOn(t *testing.T) {
 	if err := s.Configure(Config{Queues: map[string]Queue{"q": {}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Create(t.Context(), []New{{Queue: "r", Task: "t", Payload: []byte("2")}}); err == nil {
+	if _, err := s.Create(t.Context(), Principal{}, []New{{Queue: "r", Task: "t", Payload: []byte("2")}}); err == nil {
 		t.Error("a queue that is gone takes jobs")
 	}
 }
@@ -165,12 +165,12 @@ func TestRepeats(t *testing.T) {
 	}
 	other := first
 	other.Priority = 1
-	_, err := s.Create(t.Context(), []New{{Queue: "emails", Task: "t", Payload: []byte("1"), Key: "new"}, other})
+	_, err := s.Create(t.Context(), Principal{}, []New{{Queue: "emails", Task: "t", Payload: []byte("1"), Key: "new"}, other})
 	conflict, ok := errors.AsType[*store.ConflictError](err)
 	if !ok || *conflict != (store.ConflictError{Index: 1, Key: "k", ID: made.ID}) {
 		t.Errorf("another request under the key: %v", err)
 	}
-	batch, err := s.Create(t.Context(), []New{{Queue: "emails", Task: "t", Payload: []byte("1"), Key: "new"}, first})
+	batch, err := s.Create(t.Context(), Principal{}, []New{{Queue: "emails", Task: "t", Payload: []byte("1"), Key: "new"}, first})
 	if err != nil || batch[0].Found || !batch[1].Found || batch[0].Job.Content.Payload[0] != '1' {
 		t.Errorf("a batch after the one that conflicted: %+v, %v", batch, err)
 	}

@@ -61,7 +61,7 @@ func newJobDescs() jobDescs {
 		created:    desc("pawl_jobs_created_total", "Jobs created, those that the relay made of messages included."),
 		found:      desc("pawl_jobs_repeated_total", "Creates that an idempotency key led to a job that was there."),
 		claimed:    desc("pawl_jobs_claimed_total", "Jobs given to workers, the relay included."),
-		attempts:   desc("pawl_job_attempts_total", "Attempts that ended, by how.", "outcome"),
+		attempts:   desc("pawl_job_attempts_total", "Attempts that ended, by how. A report that a worker sends twice counts twice.", "outcome"),
 		refused:    desc("pawl_job_reports_refused_total", "Reports of workers that changed nothing: too late, or wrong.", "status"),
 		graced:     desc("pawl_job_leases_graced_total", "Leases lengthened once because nobody could report for a while."),
 		parked:     desc("pawl_claims_parked", "Claims that wait for a job."),

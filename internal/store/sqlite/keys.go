@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json/v2"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/pawlhq/pawl/internal/store"
@@ -30,7 +31,8 @@ const (
 	selectKeys = `SELECT id, name, hash, scopes, queues, created_at, expires_at, revoked_at FROM api_key`
 	sqlKeys    = selectKeys + ` ORDER BY n`
 	sqlKeyHash = selectKeys + ` WHERE hash = ?`
-	sqlFindKey = selectKeys + ` WHERE name = ?1 OR id = ?1`
+	sqlKeyName = selectKeys + ` WHERE name = ?`
+	sqlKeyID   = selectKeys + ` WHERE id = ?`
 	// A name or hash that is there makes no row.
 	sqlAddKey = `INSERT INTO api_key (id, name, hash, scopes, queues, created_at, expires_at, revoked_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
@@ -59,9 +61,13 @@ func (s *Store) AddKey(ctx context.Context, k store.Key) error {
 
 // RevokeKey makes a key good for nothing. One that was revoked keeps its time.
 func (s *Store) RevokeKey(ctx context.Context, name string) error {
+	find := sqlKeyName
+	if strings.HasPrefix(name, store.KeyIDPrefix) {
+		find = sqlKeyID
+	}
 	var k store.Key
 	err := s.writer.submit(ctx, 0, func(t *tx) error {
-		there, err := t.one(sqlFindKey, func(r *row) (err error) { k, err = scanKey(r); return err }, name)
+		there, err := t.one(find, func(r *row) (err error) { k, err = scanKey(r); return err }, name)
 		if err != nil {
 			return err
 		}

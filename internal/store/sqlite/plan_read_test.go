@@ -59,7 +59,8 @@ func TestReaderPlans(t *testing.T) {
 		sqlKeys: "SCAN api_key",
 
 		sqlKeyHash:   "SEARCH api_key USING INDEX sqlite_autoindex_api_key_3 (hash=?)",
-		sqlFindKey:   "MULTI-INDEX OR\nINDEX 1\nSEARCH api_key USING INDEX sqlite_autoindex_api_key_2 (name=?)\nINDEX 2\nSEARCH api_key USING INDEX sqlite_autoindex_api_key_1 (id=?)",
+		sqlKeyName:   "SEARCH api_key USING INDEX sqlite_autoindex_api_key_2 (name=?)",
+		sqlKeyID:     "SEARCH api_key USING INDEX sqlite_autoindex_api_key_1 (id=?)",
 		sqlRevokeKey: "SEARCH api_key USING INDEX sqlite_autoindex_api_key_1 (id=?)",
 
 		sqlAddLetter:      "SCAN CONSTANT ROW\nSCALAR SUBQUERY 1\nSEARCH letter USING COVERING INDEX sqlite_autoindex_letter_1 (id=?)",

@@ -49,6 +49,19 @@ var keyTests = []test{
 			r.Errorf("a key that was refused: %v", err)
 		}
 	}},
+	{"revoked by an id that is another's name", func(r *rig) {
+		a, b := key("key_a", "first", 1), key("key_b", "key_a", 2)
+		r.must(r.AddKey(r.ctx, a))
+		r.must(r.AddKey(r.ctx, b))
+		r.must(r.RevokeKey(r.ctx, "key_a"))
+		for _, k := range []store.Key{a, b} {
+			got, err := r.KeyByHash(r.ctx, k.Hash)
+			r.must(err)
+			if revoked := !got.Revoked.IsZero(); revoked != (k.ID == "key_a") {
+				r.Errorf("the key %s, named %s: revoked %t", k.ID, k.Name, revoked)
+			}
+		}
+	}},
 	{"revoked", func(r *rig) {
 		for i, by := range []string{"first", "key_b"} {
 			k := key([]string{"key_a", "key_b"}[i], []string{"first", "second"}[i], byte(i+1))
