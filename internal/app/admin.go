@@ -236,6 +236,7 @@ func (a *App) snapshot() telemetry.State {
 	for _, l := range a.engine.Fleet().Status() {
 		s.Lanes = append(s.Lanes, telemetry.LaneState{
 			Destination: l.Destination, Pending: l.Pending, Places: l.MaxPending, Working: l.Busy, Workers: l.Workers,
+			RetriesLeft: l.Retries,
 		})
 		e := telemetry.EndpointState{Destination: l.Destination, Name: l.Destination, Breaker: l.Breaker}
 		if l.HeldUntil.After(now) {

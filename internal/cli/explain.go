@@ -79,6 +79,10 @@ func (sh *shell) explainText(e explain.Explanation) string {
 	} else {
 		fmt.Fprintf(&b, "\nthen     %s\n", e.Reason)
 	}
+	if a := e.Budget; a != nil {
+		fmt.Fprintf(&b, "budget   all messages together may make %g retries for each first attempt and %g more in any %s; past that a message leaves at once\n",
+			a.Ratio, a.Floor, a.Window)
+	}
 	if q := e.Queue; q != nil {
 		fmt.Fprintf(&b, "queue    messages of %s: a wait of more than %s, and what is not delivered in the end, goes back to the queue while the job has attempts left; this schedule then begins anew%s\n",
 			strings.Join(q.Sources, ", "), q.MaxWait, deferralText(q))

@@ -54,7 +54,7 @@ func exemplary() *telemetry.Telemetry {
 		Snapshot: func() telemetry.State {
 			return telemetry.State{
 				Sources:   []telemetry.SourceState{{Name: specimen}},
-				Lanes:     []telemetry.LaneState{{Destination: specimen}},
+				Lanes:     []telemetry.LaneState{{Destination: specimen, RetriesLeft: new(0)}},
 				Endpoints: []telemetry.EndpointState{{Destination: specimen, Name: specimen}},
 				Jobs:      &telemetry.JobState{Queues: []telemetry.QueueState{{Name: specimen}}},
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/chain"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/retry"
 	"github.com/pawlhq/pawl/internal/setting"
 )
@@ -36,6 +37,8 @@ type Explanation struct {
 	// Path is where the message goes from here: the fallbacks in order, and
 	// "dead letters".
 	Path []string `json:"path"`
+	// Budget is what the retry budget allows; nil without one.
+	Budget *Budget `json:"retry_budget,omitzero"`
 	// Queue is what becomes of long waits where a queue feeds the destination;
 	// nil where none does.
 	Queue *Queue `json:"queue,omitzero"`
@@ -43,10 +46,20 @@ type Explanation struct {
 	Settings []Setting `json:"settings"`
 }
 
+// Budget says how many retries all messages together may make in any stretch of
+// Window: Ratio for each first attempt in it, and Floor. Past that a message
+// leaves the destination, instead of waiting for its next attempt.
+type Budget struct {
+	Ratio  float64          `json:"ratio"`
+	Floor  float64          `json:"floor"`
+	Window setting.Duration `json:"window"`
+}
+
 // Attempt is one try of the schedule.
 type Attempt struct {
 	Number int `json:"attempt"`
-	// Wait is how long the one before has failed when this one begins.
+	// Wait is how long the one before has failed when this one begins: the
+	// backoff, and the wait for the rate limit where nothing else is sent.
 	Wait Window `json:"wait"`
 	// Since is the time from the beginning of the first attempt, where each
 	// fails at once.
@@ -114,6 +127,9 @@ func Destination(c *config.Config, name string, f *failure.Error) (Explanation, 
 		return Explanation{}, err
 	}
 	e := Explanation{Destination: name, Type: d.Type, Path: on, Settings: settings(d)}
+	if b := d.Delivery.RetryBudget; b != nil {
+		e.Budget = &Budget{Ratio: b.Ratio, Floor: b.MinPerSecond * b.Window.Seconds(), Window: setting.Duration(b.Window)}
+	}
 	if f != nil {
 		e.Failure = judge(d, f)
 	} else {
@@ -205,14 +221,16 @@ func (e *Explanation) schedule(d *config.Destination, f *failure.Error) {
 		return
 	}
 	var since Window
+	early, late := newPace(v.RateLimit), newPace(v.RateLimit)
 	for n := 1; ; n++ {
 		lo, hi := v.Retry.Decide(f, n, 0), v.Retry.Decide(f, n, almostOne)
 		if lo.Verdict != retry.Again {
 			e.Reason = lo.Verdict.String()
 			break
 		}
-		wait := Window{setting.Duration(lo.Wait), setting.Duration(hi.Wait)}
-		next := since.add(wait)
+		next := since.add(Window{setting.Duration(lo.Wait), setting.Duration(hi.Wait)})
+		next = Window{early.next(next.Earliest), late.next(next.Latest)}
+		wait := Window{next.Earliest - since.Earliest, next.Latest - since.Latest}
 		if v.Deadline > 0 && next.Earliest.D() > v.Deadline {
 			e.Reason = "deadline"
 			break
@@ -225,6 +243,32 @@ func (e *Explanation) schedule(d *config.Destination, f *failure.Error) {
 	if limit := setting.Duration(v.Deadline + v.Timeout); v.Deadline > 0 && slow > limit {
 		e.GivenUpAfter.Latest = limit
 	}
+}
+
+// pace is a rate limit that nobody else uses, from the first attempt on.
+type pace struct {
+	began  time.Time
+	bucket *limit.Bucket // nil: none
+}
+
+func newPace(r *limit.Rate) pace {
+	p := pace{began: time.Unix(0, 0)}
+	if r != nil {
+		p.bucket = limit.NewBucket(*r, p.began)
+		p.bucket.Take(p.began) // the first attempt's
+	}
+	return p
+}
+
+// next returns when an attempt begins that may as soon as at, both counted from
+// the first attempt.
+func (p pace) next(at setting.Duration) setting.Duration {
+	if p.bucket == nil {
+		return at
+	}
+	begins := p.bucket.Look(p.began.Add(at.D()))
+	p.bucket.Take(begins)
+	return setting.Duration(begins.Sub(p.began))
 }
 
 // almostOne is the largest random number that a jitter is given.
@@ -285,6 +329,16 @@ func settings(d *config.Destination) []Setting {
 	} else {
 		list = append(list, of("circuit_breaker", fmt.Sprintf("opens at %g of %d messages within %s, for %s up to %s, %d trials",
 			b.FailureRatio, b.MinRequests, setting.Duration(b.Window), setting.Duration(b.OpenFor), setting.Duration(b.MaxOpenFor), b.HalfOpenMax)))
+	}
+	if r := v.RateLimit; r == nil {
+		list = append(list, of("rate_limit", "off"))
+	} else {
+		list = append(list, of("rate_limit", fmt.Sprintf("%g a second, burst %d", r.PerSecond, r.Burst)))
+	}
+	if b := v.RetryBudget; b == nil {
+		list = append(list, of("retry_budget", "off"))
+	} else {
+		list = append(list, of("retry_budget", fmt.Sprintf("%g of the first attempts and %g a second, within %s", b.Ratio, b.MinPerSecond, setting.Duration(b.Window))))
 	}
 	return list
 }

@@ -75,6 +75,46 @@ func TestParseFailure(t *testing.T) {
 	}
 }
 
+// Catches: a schedule whose retries come sooner than the rate limit lets them, a
+// limit that slows one down which it has tokens for, and a budget that is told
+// otherwise than it counts.
+func TestLimits(t *testing.T) {
+	c := load(t, `
+sources: [ { name: web, type: http, listen: "127.0.0.1:8080" } ]
+routes: [ { name: all, from: [web], to: [slow, roomy] } ]
+defaults: { retry: { attempts: 4, backoff: 1s, jitter: none } }
+destinations:
+  - { name: slow, type: https, url: "https://a", deadline: 7s, rate_limit: { per_second: 0.5, burst: 1 }, retry_budget: { ratio: 10%, min_per_second: 2, window: 1m } }
+  - { name: roomy, type: https, url: "https://b", rate_limit: { per_second: 0.5, burst: 4 } }
+`)
+	waits := func(name string) (all []time.Duration, e Explanation) {
+		e, err := Destination(c, name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range e.Attempts {
+			if a.Wait.Earliest != a.Wait.Latest {
+				t.Errorf("%s: a wait moves without jitter: %+v", name, a)
+			}
+			all = append(all, a.Wait.Earliest.D())
+		}
+		return all, e
+	}
+	// 1, 2 and 4 s of backoff: the first is less than the 2 s of a token, and the
+	// third would end past the deadline.
+	got, e := waits("slow")
+	if diff := cmp.Diff([]time.Duration{0, 2 * time.Second, 2 * time.Second}, got); diff != "" || e.Reason != "deadline" {
+		t.Errorf("slow ends with %s:\n%s", e.Reason, diff)
+	}
+	if want := (&Budget{Ratio: 0.1, Floor: 120, Window: setting.Duration(time.Minute)}); e.Budget == nil || *e.Budget != *want {
+		t.Errorf("budget %+v", e.Budget)
+	}
+	got, e = waits("roomy")
+	if diff := cmp.Diff([]time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second}, got); diff != "" || e.Budget != nil {
+		t.Errorf("roomy, budget %v:\n%s", e.Budget, diff)
+	}
+}
+
 const fallingBack = `
 sources: [ { name: web, type: http, listen: "127.0.0.1:8080" } ]
 routes: [ { name: all, from: [web], to: [a] } ]

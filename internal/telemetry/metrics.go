@@ -15,11 +15,16 @@ var attemptBuckets = []float64{
 	.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60,
 }
 
+// waitBuckets are the seconds of pawl_rate_limit_wait_seconds: from a token that
+// is about to come to the waits of limits below one a minute.
+var waitBuckets = []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
+
 // metrics are the families that events move. Those that are asked of the
 // engines are in state.go.
 type metrics struct {
 	attempts       *prometheus.CounterVec
 	seconds        *prometheus.HistogramVec
+	limited        *prometheus.HistogramVec
 	dropped        *prometheus.CounterVec
 	fallbacks      *prometheus.CounterVec
 	resends        *prometheus.CounterVec
@@ -43,6 +48,11 @@ func newMetrics() *metrics {
 			Help:    "Time from sending to the end of the answer, per attempt that pawl did not cancel.",
 			Buckets: attemptBuckets,
 		}, []string{"destination", "endpoint"}),
+		limited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "pawl_rate_limit_wait_seconds",
+			Help:    "Time that attempts waited for the rate limit; those that did not wait are not counted.",
+			Buckets: waitBuckets,
+		}, []string{"destination"}),
 		dropped: counters("pawl_delivery_dropped_total",
 			"Best-effort deliveries given up: failed, or the lane was full.", "destination"),
 		fallbacks: counters("pawl_fallback_total",
@@ -80,7 +90,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func (m *metrics) register(r *prometheus.Registry) {
-	r.MustRegister(m.attempts, m.seconds, m.dropped, m.fallbacks, m.resends, m.routerFallback,
+	r.MustRegister(m.attempts, m.seconds, m.limited, m.dropped, m.fallbacks, m.resends, m.routerFallback,
 		m.dlq, m.messages, m.sourceUp, m.leasesLost, m.reloadOK, m.unlabelled)
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // State is what the engines know about themselves at one moment. Where a name
-// stands in it twice (two generations drain one lane), counts add up and the
-// worst breaker and the longest hold are shown.
+// stands in it twice (two generations drain one lane), counts add up, and the
+// worst breaker, the longest hold and the smallest budget are shown.
 type State struct {
 	// Generation is the number of the configuration in force.
 	Generation  int
@@ -34,6 +34,8 @@ type LaneState struct {
 	Places      int // places there are (max_pending)
 	Working     int // attempts in flight
 	Workers     int // attempts that may be in flight (workers)
+	// RetriesLeft is what the retry budget allows now; nil without one.
+	RetriesLeft *int
 }
 
 // EndpointState is what a breaker guards.
@@ -55,7 +57,7 @@ type stateCollector struct {
 	snapshot func() State
 
 	generation, inFlight                            *prometheus.Desc
-	pending, places, working, workers               *prometheus.Desc
+	pending, places, working, workers, retriesLeft  *prometheus.Desc
 	breaker, held, lettersOpen, lettersOldestSecond *prometheus.Desc
 
 	jobs jobDescs
@@ -76,6 +78,7 @@ func newStateCollector(snapshot func() State) *stateCollector {
 		places:              desc("pawl_lane_places", "Places of a destination's lane (max_pending).", "destination"),
 		working:             desc("pawl_lane_workers_busy", "Attempts of a destination in flight: workers in use.", "destination"),
 		workers:             desc("pawl_lane_workers", "Attempts that may be in flight at once (workers).", "destination"),
+		retriesLeft:         desc("pawl_retry_budget_remaining", "Retries that the retry budget of a destination allows now.", "destination"),
 		breaker:             desc("pawl_breaker_state", "State of a circuit breaker: 0 closed, 1 half-open, 2 open.", "destination", "endpoint"),
 		held:                desc("pawl_hold_remaining_seconds", "Seconds left of the hold that an endpoint asked for; 0 without one.", "destination", "endpoint"),
 		lettersOpen:         desc("pawl_dead_letters_open", "Dead letters that are neither replayed nor purged."),
@@ -87,7 +90,7 @@ func newStateCollector(snapshot func() State) *stateCollector {
 // Describe sends the descriptors.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range append(c.jobs.all(),
-		c.generation, c.inFlight, c.pending, c.places, c.working, c.workers,
+		c.generation, c.inFlight, c.pending, c.places, c.working, c.workers, c.retriesLeft,
 		c.breaker, c.held, c.lettersOpen, c.lettersOldestSecond,
 	) {
 		ch <- d
@@ -112,6 +115,9 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(c.places, float64(l.Places), name)
 		gauge(c.working, float64(l.Working), name)
 		gauge(c.workers, float64(l.Workers), name)
+		if l.RetriesLeft != nil {
+			gauge(c.retriesLeft, float64(*l.RetriesLeft), name)
+		}
 	}
 	for n, e := range mergeEndpoints(s.Endpoints) {
 		gauge(c.breaker, float64(e.Breaker), n.destination, n.endpoint)
@@ -146,6 +152,9 @@ func mergeLanes(all []LaneState) map[string]LaneState {
 		sum.Places += l.Places
 		sum.Working += l.Working
 		sum.Workers += l.Workers
+		if left := l.RetriesLeft; left != nil && (sum.RetriesLeft == nil || *left < *sum.RetriesLeft) {
+			sum.RetriesLeft = left
+		}
 		by[l.Destination] = sum
 	}
 	return by

@@ -42,6 +42,7 @@ func story() []event.Event {
 	attempt := event.Event{Kind: event.AttemptEnded, Destination: "ledger", Endpoint: "ledger"}
 	ok, retry, cancelled := attempt, attempt, attempt
 	ok.Outcome, ok.Took = message.OutcomeOK, 3*time.Millisecond
+	ok.Waited, ok.Limited = 3*time.Second, 2*time.Second
 	retry.Outcome, retry.Took = message.OutcomeRetry, 5*time.Second
 	cancelled.Outcome, cancelled.Took = message.OutcomeCancelled, time.Hour
 	return []event.Event{
@@ -68,8 +69,8 @@ func state(now time.Time) State {
 		Generation: 3,
 		Sources:    []SourceState{{"web", 2}, {"web", 1}},
 		Lanes: []LaneState{
-			{Destination: "ledger", Pending: 5, Places: 512, Working: 1, Workers: 64},
-			{Destination: "ledger", Pending: 2, Places: 0, Working: 1, Workers: 0},
+			{Destination: "ledger", Pending: 5, Places: 512, Working: 1, Workers: 64, RetriesLeft: new(7)},
+			{Destination: "ledger", Pending: 2, Places: 0, Working: 1, Workers: 0, RetriesLeft: new(3)},
 			{Destination: "disk", Places: 512, Workers: 64},
 		},
 		Endpoints: []EndpointState{

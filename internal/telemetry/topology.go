@@ -80,6 +80,7 @@ type sourceSeries struct {
 type endpointSeries struct {
 	attempts [len(outcomes)]prometheus.Counter
 	seconds  prometheus.Observer
+	limited  prometheus.Observer // of the destination
 	resends  prometheus.Counter
 }
 
@@ -120,6 +121,7 @@ func newSourceSeries(m *metrics, name string) *sourceSeries {
 func newEndpointSeries(m *metrics, destination, endpoint string) *endpointSeries {
 	s := &endpointSeries{
 		seconds: m.seconds.WithLabelValues(destination, endpoint),
+		limited: m.limited.WithLabelValues(destination),
 		resends: m.resends.WithLabelValues(destination, endpoint),
 	}
 	for i, o := range outcomes {
@@ -154,6 +156,7 @@ func (t *table) deleteGone(m *metrics, prev *table) {
 	for name := range prev.destinations {
 		if _, stays := t.destinations[name]; !stays {
 			m.dropped.DeleteLabelValues(name)
+			m.limited.DeleteLabelValues(name)
 			m.fallbacks.DeletePartialMatch(prometheus.Labels{"from": name})
 			m.fallbacks.DeletePartialMatch(prometheus.Labels{"to": name})
 		}
@@ -196,6 +199,9 @@ func (t *table) attempt(e event.Event) bool {
 	s.attempts[i].Inc()
 	if e.Outcome != message.OutcomeCancelled {
 		s.seconds.Observe(e.Took.Seconds())
+	}
+	if e.Limited > 0 {
+		s.limited.Observe(e.Limited.Seconds())
 	}
 	return true
 }
