@@ -108,7 +108,7 @@ func TestStateLock(t *testing.T) {
 	}
 	_, err = OpenState(folder)
 	var locked *LockedError
-	if !errors.As(err, &locked) || locked.PID != os.Getpid() || locked.Folder != folder {
+	if !errors.As(err, &locked) || locked.PID != os.Getpid() || locked.Path != folder {
 		t.Errorf("a second owner: %v", err)
 	}
 	if want := fmt.Sprintf("state folder %s is locked by pawl (pid %d)", folder, os.Getpid()); err.Error() != want {
@@ -120,7 +120,7 @@ func TestStateLock(t *testing.T) {
 		t.Fatalf("after Close: %v", err)
 	}
 	must(t, again.Close())
-	if got := (&LockedError{Kind: "state folder", Folder: "x"}).Error(); got != "state folder x is locked by another pawl" {
+	if got := (&LockedError{Kind: "state folder", Path: "x"}).Error(); got != "state folder x is locked by another pawl" {
 		t.Errorf("without a pid: %s", got)
 	}
 }

@@ -50,8 +50,12 @@ func aboutGiven(err error) error {
 // keyFile is the file in the state folder with the first key.
 const keyFile = "pawl.key"
 
-// KeyFile returns where in a state folder the first key is kept.
-func KeyFile(state string) string { return filepath.Join(state, keyFile) }
+// KeyFile returns the file in a state folder that has the first key; false where
+// there is none.
+func KeyFile(state string) (file string, there bool) {
+	file = filepath.Join(state, keyFile)
+	return file, fileThere(file)
+}
 
 // firstKey stores the admin key that the configuration gives, or makes one where
 // the store has none and only this machine reaches the API. It is the last thing

@@ -42,8 +42,8 @@ func OpenJobs(c *config.Config, log *slog.Logger) (*Jobs, error) {
 	s, err := sqlite.Open(context.Background(), sqlite.Options{
 		Path: c.Jobs.File, Log: log, AllowNetwork: c.Jobs.NetworkFilesystem == config.NetworkFilesystemAllowed,
 	})
-	if locked, ok := errors.AsType[*sqlite.LockedError](err); ok {
-		return nil, &LockedError{"store", locked.Path, locked.PID}
+	if locked, ok := errors.AsType[*LockedError](err); ok {
+		return nil, locked
 	}
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)

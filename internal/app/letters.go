@@ -40,9 +40,9 @@ func openLetters(c *config.Config, o EngineOptions) (letters deadletter.Store, u
 	}
 	files, err := deadletter.Open(lettersFolder(c), deadletter.Options{Log: o.Log})
 	if err != nil {
-		return nil, nil, errors.Join(err, lock.Unlock())
+		return nil, nil, errors.Join(err, lock.Release())
 	}
-	return files, lock.Unlock, nil
+	return files, lock.Release, nil
 }
 
 // tellOfFolder warns of open letters in a folder that is not used any more.
@@ -54,7 +54,7 @@ func tellOfFolder(folder string, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	files, err := deadletter.Open(folder, deadletter.Options{Log: log})
 	if err != nil {
 		return err

@@ -13,10 +13,10 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"github.com/gofrs/flock"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/lockfile"
 )
 
 // Store is a store in one SQLite file. It is safe for concurrent use.
@@ -24,7 +24,7 @@ type Store struct {
 	options Options
 	path    string // absolute, without links
 	log     *slog.Logger
-	lock    *flock.Flock
+	lock    *lockfile.Lock
 
 	ids       job.IDs
 	tokens    job.Tokens
@@ -94,7 +94,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("store %s: %w", s.path, explainPermission(folder, err))
 	}
 	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("store %s: %w", s.path, err), s.lock.Unlock())
+		return nil, errors.Join(fmt.Errorf("store %s: %w", s.path, err), s.lock.Release())
 	}
 	return s, nil
 }
@@ -171,7 +171,7 @@ func (s *Store) Close() error {
 	s.copies.close()
 	// The writer's is the last commit; the last connection to close empties the
 	// WAL into the file.
-	return errors.Join(s.writer.close(), s.wal.close(), s.readers.close(), s.lock.Unlock())
+	return errors.Join(s.writer.close(), s.wal.close(), s.readers.close(), s.lock.Release())
 }
 
 // prepareFile makes the file, or looks whether what is there can be a database.
