@@ -10,6 +10,10 @@ import (
 // them back.
 const RelayWorker = "relay:"
 
+// HandBacks is how many attempts back a hand-back is kept; see Jobs.Report. Nothing
+// counts how often a job is handed back, so that alone bounds its attempts.
+const HandBacks = 100
+
 const handBacks = " hand-backs in a row"
 
 // HandBackNote is the note of a hand-back that takes the place of the one before

@@ -66,7 +66,8 @@ func (e *ConflictError) Error() string {
 // Jobs keeps jobs and their attempts.
 type Jobs interface {
 	// Create stores all of the jobs or none. Those that a key names already are
-	// returned as they are. A key with another hash is a *ConflictError.
+	// returned as they are. A key with another hash is a *ConflictError. Jobs of
+	// more lanes than may be are ErrTooMany.
 	Create(ctx context.Context, jobs []NewJob) ([]Created, error)
 	// Claim takes due jobs under leases. Where none can be had it waits for
 	// some, up to w.Wait, and returns an empty Claim after it. A claim whose ctx
@@ -82,9 +83,11 @@ type Jobs interface {
 	// destination for a month has one record of it, not forty thousand. An
 	// attempt that was logged in is kept all the same. So the numbers of a job's
 	// attempts grow, but may have gaps; and of such a run only the newest report
-	// gets its answer again.
+	// gets its answer again. Whoever hands a job back, the hand-back that lies
+	// HandBacks attempts before is dropped, with its log.
 	Report(ctx context.Context, reports []Report) ([]Answer, error)
-	// Job returns the job with every attempt that is kept; see Report. An id from
+	// Job returns the job with every attempt that is kept, see Report, or the newest
+	// MaxAttempts that have ended. An id from
 	// before a backup was put in the store's place is ErrNotFound where the
 	// backup does not have its job, though another one may have its number.
 	Job(ctx context.Context, id string) (*job.Job, error)
@@ -115,6 +118,10 @@ type NewJob struct {
 	Key  string
 	Hash [32]byte
 }
+
+// MaxAttempts is how many ended attempts Job returns: more than a job has that
+// nobody brought back, by the caps of core/job and HandBacks.
+const MaxAttempts = 1000
 
 // Created is a job that Create made or found.
 type Created struct {
@@ -272,7 +279,7 @@ type Upkeep interface {
 	// call, and from time to time what only they needed. It reports whether more
 	// is left to do.
 	Retain(ctx context.Context, r Retention) (More, error)
-	// Counts returns the kept counts of every lane that ever had a job.
+	// Counts returns the kept counts of every lane that has a job.
 	Counts(ctx context.Context) ([]LaneCount, error)
 	// Backup copies the store as of now to a new file that a store can be opened
 	// on. An existing file is an error. Ids, keys and idempotency keys are good in
@@ -320,7 +327,8 @@ type Vitals struct {
 // Gates keeps what was paused by hand.
 type Gates interface {
 	// Pause shuts a gate, Resume opens it, both at once for claims that begin
-	// after. Doing it again changes nothing.
+	// after. Doing it again changes nothing. ErrTooMany where as many are shut as
+	// may be.
 	Pause(ctx context.Context, g lane.Gate, by string) error
 	Resume(ctx context.Context, g lane.Gate) error
 	// Paused lists the gates that are shut by hand.

@@ -18,6 +18,8 @@ type Board struct {
 	opening heap[*gate]
 	// now is the newest time that was handed in.
 	now time.Time
+	// opened are the lanes that have opened by themselves since Opened was called.
+	opened []ID
 	// turns are the places of the queues of a want that begin its next plan.
 	turns map[wantName]int
 	// plans counts plans, to mark what one has seen.
@@ -38,8 +40,10 @@ type line struct {
 	key   Key
 	group *group
 	gate  *gate // of its endpoint; nil for none
-	n     int64
-	head  time.Time
+	// inGate is its place among the gate's lines.
+	inGate int
+	n      int64
+	head   time.Time
 	// open and waiting are its places in these heaps.
 	open, waiting int
 }
@@ -48,6 +52,7 @@ type line struct {
 type group struct {
 	queue *queue
 	task  *task
+	lanes int         // how many there are, open or not
 	open  heap[*line] // in the order of claims
 	// inQueue is its place among the queue's groups, inTask among the task's.
 	inQueue, inTask int
@@ -73,8 +78,9 @@ type queue struct {
 	search  search // of that plan
 }
 
-// gate is a gate that was ever named or has lanes behind it.
+// gate is a gate that is shut or has lanes behind it.
 type gate struct {
+	name  Gate
 	queue *queue  // the queue that it stands before, or
 	lines []*line // the lanes of its endpoint
 	shut  bool
@@ -126,8 +132,10 @@ func (b *Board) Add(id ID, k Key) {
 	l := &line{id: id, key: k, group: b.group(k), open: nowhere, waiting: nowhere}
 	if k.Endpoint != "" {
 		l.gate = b.gate(Gate{EndpointGate, k.Endpoint})
+		l.inGate = len(l.gate.lines)
 		l.gate.lines = append(l.gate.lines, l)
 	}
+	l.group.lanes++
 	b.lanes[id], b.ids[k] = l, id
 }
 
@@ -137,12 +145,46 @@ func (b *Board) Find(k Key) (id ID, ok bool) {
 	return id, ok
 }
 
-// Key returns the key of a lane; the zero Key where it is not known.
-func (b *Board) Key(id ID) Key {
-	if l := b.lanes[id]; l != nil {
-		return l.key
+// Remove makes a lane unknown, and whatever was there for its sake alone: what
+// the board holds is bounded by the lanes and the shut gates that there are. A
+// lane that is not known is passed over.
+func (b *Board) Remove(id ID) {
+	l := b.lanes[id]
+	if l == nil {
+		return
 	}
-	return Key{}
+	b.leave(l)
+	delete(b.lanes, id)
+	delete(b.ids, l.key)
+	if g := l.gate; g != nil {
+		last := len(g.lines) - 1
+		moved := g.lines[last]
+		g.lines[l.inGate], moved.inGate = moved, l.inGate
+		g.lines[last] = nil
+		g.lines = g.lines[:last]
+		b.drop(g)
+	}
+	q, t := l.group.queue, l.group.task
+	if l.group.lanes--; l.group.lanes > 0 {
+		return
+	}
+	if delete(t.versions, l.key.Version); len(t.versions) > 0 {
+		return
+	}
+	if delete(q.tasks, l.key.Task); len(q.tasks) == 0 {
+		b.drop(q.gate)
+	}
+}
+
+// drop forgets a gate, and the queue behind it, that is open and has no lane.
+func (b *Board) drop(g *gate) {
+	if g.shut || len(g.lines) > 0 || g.queue != nil && len(g.queue.tasks) > 0 {
+		return
+	}
+	delete(b.gates, g.name)
+	if g.queue != nil {
+		delete(b.queues, g.queue.name)
+	}
 }
 
 // Len is how many lanes there are.
@@ -166,14 +208,6 @@ func (b *Board) SetReady(id ID, n int64, head time.Time) {
 	b.leave(l)
 	l.n, l.head = n, head
 	b.enter(l)
-}
-
-// Ready returns what SetReady said last.
-func (b *Board) Ready(id ID) (n int64, head time.Time) {
-	if l := b.lanes[id]; l != nil {
-		return l.n, l.head
-	}
-	return 0, time.Time{}
 }
 
 // Shut shuts a gate until the time, or, where that is zero, until Open. A gate
@@ -205,6 +239,7 @@ func (b *Board) Shut(g Gate, until time.Time) {
 func (b *Board) Open(g Gate) {
 	if at := b.gates[g]; at != nil {
 		b.unshut(at)
+		b.drop(at)
 	}
 }
 
@@ -224,12 +259,14 @@ func (b *Board) unshut(g *gate) {
 	}
 }
 
-// NextDue returns the earliest time after now at which a lane may open by
-// itself: the first of its jobs comes due, or a gate's time is over. Before it
-// none does; at it, a gate may turn out to have nothing behind it. ok is false
-// where only SetReady and Open can open one.
-func (b *Board) NextDue(now time.Time) (at time.Time, ok bool) {
-	b.wake(now)
+// NextDue returns the earliest time at which a lane may open by itself: the first
+// of its jobs comes due, or a gate's time is over. It is past where one has and
+// Opened has not told yet. Before it none does; at it, a gate may turn out to have
+// nothing behind it. ok is false where only SetReady and Open can open one.
+func (b *Board) NextDue() (at time.Time, ok bool) {
+	if len(b.opened) > 0 {
+		return b.now, true
+	}
 	if b.due.len() > 0 {
 		at, ok = b.due.first().waiting.first().head, true
 	}
@@ -241,13 +278,22 @@ func (b *Board) NextDue(now time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
+// Opened returns the lanes that have opened by themselves by now and since it was
+// called before. Some may be shut, empty or removed again.
+func (b *Board) Opened(now time.Time) []ID {
+	b.wake(now)
+	opened := b.opened
+	b.opened = nil
+	return opened
+}
+
 // wake opens what opens by itself until now.
 func (b *Board) wake(now time.Time) {
 	if now.After(b.now) {
 		b.now = now
 	}
 	for b.opening.len() > 0 && !b.opening.first().until.After(b.now) {
-		b.unshut(b.opening.first())
+		b.openInTime(b.opening.first())
 	}
 	for b.due.len() > 0 {
 		l := b.due.first().waiting.first()
@@ -256,7 +302,24 @@ func (b *Board) wake(now time.Time) {
 		}
 		b.leave(l)
 		b.enter(l)
+		b.opened = append(b.opened, l.id)
 	}
+}
+
+// openInTime opens a gate whose time is over.
+func (b *Board) openInTime(g *gate) {
+	b.unshut(g)
+	for _, l := range g.lines {
+		b.opened = append(b.opened, l.id)
+	}
+	if g.queue != nil {
+		for _, at := range g.queue.open.items {
+			for _, l := range at.open.items {
+				b.opened = append(b.opened, l.id)
+			}
+		}
+	}
+	b.drop(g)
 }
 
 // enter puts a lane where it belongs by now.
@@ -341,9 +404,9 @@ func (b *Board) queue(name string) *queue {
 		steps: &b.steps,
 	}
 	q.waiting = heap[*line]{less: waitsLess, place: func(l *line) *int { return &l.waiting }, steps: &b.steps}
-	q.gate = &gate{queue: q, place: nowhere}
+	q.gate = &gate{name: Gate{QueueGate, name}, queue: q, place: nowhere}
 	b.queues[name] = q
-	b.gates[Gate{QueueGate, name}] = q.gate
+	b.gates[q.gate.name] = q.gate
 	return q
 }
 
@@ -372,7 +435,7 @@ func (b *Board) gate(g Gate) *gate {
 	if g.Kind == QueueGate {
 		return b.queue(g.Name).gate
 	}
-	at := &gate{place: nowhere}
+	at := &gate{name: g, place: nowhere}
 	b.gates[g] = at
 	return at
 }

@@ -9,6 +9,7 @@ package lane_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -105,7 +106,9 @@ func (w *world) set(id lane.ID) {
 func (w *world) create(k lane.Key, n int, due time.Time, apart time.Duration) {
 	id, known := w.Find(k)
 	if !known {
-		id = lane.ID(len(w.keys) + 1)
+		for id = 1; w.keys[id] != (lane.Key{}); { // the numbers of removed ones are used again
+			id++
+		}
 		w.Add(id, k)
 		w.keys[id] = k
 	}
@@ -120,9 +123,6 @@ func (w *world) create(k lane.Key, n int, due time.Time, apart time.Duration) {
 func (w *world) claim(t failer, want lane.Want) (taken []*waiting) {
 	for left := want.Max; left > 0; {
 		before := w.due(want)
-		if any := w.Any(w.now, want); any != (len(before) > 0) {
-			t.Fatalf("Any says %v while %d jobs can be had", any, len(before))
-		}
 		asked := want
 		asked.Max = left
 		plan := w.Plan(w.now, asked)
@@ -269,6 +269,8 @@ func (w *world) step(t *rapid.T) {
 		w.now = w.now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "pass")) * time.Millisecond)
 	case 6:
 		w.sleep(t)
+	case 7:
+		w.remove()
 	default:
 		want := drawWant(t)
 		w.tell("%v: claim %+v", w.now.Sub(start), want)
@@ -276,9 +278,21 @@ func (w *world) step(t *rapid.T) {
 	}
 }
 
+// remove makes the board forget every lane in which nothing stands.
+func (w *world) remove() {
+	for id := range w.keys {
+		if len(w.line(id)) == 0 {
+			w.Remove(id)
+			delete(w.keys, id)
+		}
+	}
+	w.tell("%v: removed the empty lanes, %d are left", w.now.Sub(start), len(w.keys))
+}
+
 // sleep goes to the moment that NextDue names and checks that none was missed.
 func (w *world) sleep(t failer) {
-	at, ok := w.NextDue(w.now)
+	w.Opened(w.now)
+	at, ok := w.NextDue()
 	if ok && !at.After(w.now) {
 		t.Fatalf("the next moment, %v, is not ahead of %v", at.Sub(start), w.now.Sub(start))
 	}
@@ -287,17 +301,24 @@ func (w *world) sleep(t failer) {
 	if w.now = at.Add(-time.Millisecond); !ok {
 		w.now = from.Add(24 * time.Hour)
 	}
-	if w.lanesDue(from) != w.lanesDue(w.now) {
+	open := w.lanesDue(from)
+	if !maps.Equal(open, w.lanesDue(w.now)) {
 		t.Fatalf("lanes open between %v and %v, and NextDue says %v, %v", from.Sub(start), w.now.Sub(start), at.Sub(start), ok)
 	}
 	if w.now = at; !ok {
 		w.now = from.Add(24 * time.Hour)
 	}
+	opened := w.Opened(w.now)
+	for id := range w.lanesDue(w.now) {
+		if !open[id] && !slices.Contains(opened, id) {
+			t.Fatalf("lane %d opened by %v, and Opened says %v", id, w.now.Sub(start), opened)
+		}
+	}
 	w.tell("slept until %v", w.now.Sub(start))
 }
 
-// lanesDue counts the lanes that are open at a time.
-func (w *world) lanesDue(at time.Time) int {
+// lanesDue are the lanes that are open at a time.
+func (w *world) lanesDue(at time.Time) map[lane.ID]bool {
 	now := w.now
 	defer func() { w.now = now }()
 	w.now = at
@@ -305,7 +326,7 @@ func (w *world) lanesDue(at time.Time) int {
 	for _, j := range w.due(lane.Want{Queues: queues, Max: 1}) {
 		lanes[j.lane] = true
 	}
-	return len(lanes)
+	return lanes
 }
 
 func TestPlansKeepOrderAndGates(t *testing.T) {
@@ -330,6 +351,10 @@ func TestPlansKeepOrderAndGates(t *testing.T) {
 		w.claim(t, lane.Want{Queues: queues, Max: 1 << 20})
 		if len(w.jobs) > 0 {
 			t.Fatalf("%d jobs never came out", len(w.jobs))
+		}
+		w.remove()
+		if left := w.Left(); left != "" {
+			t.Fatalf("of no lane and no gate is left: %s", left)
 		}
 	})
 }
@@ -423,6 +448,6 @@ func ids(w *world) func(func(lane.ID) bool) {
 }
 
 func (w *world) ready(id lane.ID) (lane.ID, int64, time.Time) {
-	n, head := w.Ready(id)
-	return id, n, head
+	jobs := w.line(id)
+	return id, int64(len(jobs)), jobs[0].due
 }

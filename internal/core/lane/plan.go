@@ -55,36 +55,6 @@ func (b *Board) Plan(now time.Time, w Want) []Take {
 	return takes
 }
 
-// Any reports whether a plan for w would take something now. It costs by the
-// queues and tasks that w names, not by lanes.
-func (b *Board) Any(now time.Time, w Want) bool {
-	b.wake(now)
-	for _, name := range w.Queues {
-		q := b.queues[name]
-		if q == nil || q.gate.shut || q.open.len() == 0 {
-			continue
-		}
-		if len(w.Tasks) == 0 {
-			return true
-		}
-		for _, t := range w.Tasks {
-			if at := q.tasks[t.Name]; at != nil && at.has(t.Version) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// has reports whether a lane of the version, or of any for "", is open.
-func (t *task) has(version string) bool {
-	if version == "" {
-		return len(t.open) > 0
-	}
-	g := t.versions[version]
-	return g != nil && g.open.len() > 0
-}
-
 // searches returns a search for each queue of w that has an open lane for it,
 // the one first whose turn it is to begin.
 func (b *Board) searches(w Want) []*search {

@@ -80,32 +80,52 @@ func TestBoard(t *testing.T) {
 	b.Add(1, other)
 	b.Add(2, key)
 	b.SetReady(7, 5, start)
-	if id, ok := b.Find(key); !ok || id != 1 || b.Key(1) != key || b.Len() != 1 {
-		t.Errorf("lane %d, %v, of %+v; %d lanes", id, ok, b.Key(1), b.Len())
+	if id, ok := b.Find(key); !ok || id != 1 || b.Len() != 1 {
+		t.Errorf("lane %d, %v; %d lanes", id, ok, b.Len())
 	}
-	if _, ok := b.Find(other); ok || b.Key(2) != (lane.Key{}) {
+	if _, ok := b.Find(other); ok {
 		t.Error("a lane that was refused is there")
 	}
+	plan := func(now time.Time) []lane.Take { return b.Plan(now, lane.Want{Queues: []string{"q"}, Max: 9}) }
+	all := []lane.Take{{Lane: 1, N: 5}}
 	b.SetReady(1, 5, start)
-	if n, head := b.Ready(1); n != 5 || !head.Equal(start) {
-		t.Errorf("%d from %v", n, head)
+	if got := plan(start); !cmp.Equal(got, all) || !cmp.Equal(plan(start.Add(-time.Hour)), all) {
+		t.Errorf("%v; what was due once is due no more by an earlier clock: %v", got, plan(start.Add(-time.Hour)))
 	}
-	if n, _ := b.Ready(7); n != 0 {
-		t.Errorf("%d in a lane that is not there", n)
-	}
-	w := lane.Want{Queues: []string{"q"}, Max: 1}
-	if !b.Any(start, w) || !b.Any(start.Add(-time.Hour), w) {
-		t.Error("what was due once is due no more by an earlier clock")
-	}
+	b.Opened(start)
 	b.SetReady(1, 5, start.Add(-time.Minute))
-	if at, ok := b.NextDue(start.Add(-time.Hour)); ok {
+	if at, ok := b.NextDue(); ok {
 		t.Errorf("what is due comes due at %v", at)
 	}
 	b.Shut(lane.Gate{Kind: lane.QueueGate, Name: "q"}, start.Add(time.Minute))
-	if at, ok := b.NextDue(start); !ok || !at.Equal(start.Add(time.Minute)) {
+	if at, ok := b.NextDue(); !ok || !at.Equal(start.Add(time.Minute)) {
 		t.Errorf("the gate opens at %v, %v", at, ok)
 	}
-	if b.Any(start.Add(time.Minute-1), w) || !b.Any(start.Add(time.Minute), w) {
-		t.Error("a gate does not open when its time is over")
+	if got := b.Opened(start.Add(time.Minute - 1)); len(plan(start.Add(time.Minute-1))) > 0 || len(got) > 0 {
+		t.Errorf("a gate opens before its time, for %v", got)
+	}
+	if got := b.Opened(start.Add(time.Minute)); !cmp.Equal(plan(start.Add(time.Minute)), all) || !cmp.Equal(got, []lane.ID{1}) {
+		t.Errorf("a gate does not open when its time is over: %v", got)
+	}
+}
+
+// What a plan opens on its way is told all the same, once.
+func TestOpenedBetween(t *testing.T) {
+	b := lane.NewBoard()
+	b.Add(1, lane.Key{Queue: "q", Task: "t", Endpoint: "e"})
+	b.SetReady(1, 5, start.Add(time.Second))
+	b.Plan(start.Add(2*time.Second), lane.Want{Queues: []string{"other"}, Max: 1})
+	if at, ok := b.NextDue(); !ok || at.After(start.Add(2*time.Second)) {
+		t.Errorf("a lane opened untold, and the next moment is %v, %v", at, ok)
+	}
+	if got := b.Opened(start); !cmp.Equal(got, []lane.ID{1}) {
+		t.Errorf("opened %v", got)
+	}
+	if got := b.Opened(start.Add(time.Hour)); len(got) > 0 {
+		t.Errorf("told twice: %v", got)
+	}
+	b.Shut(lane.Gate{Kind: lane.EndpointGate, Name: "e"}, start.Add(2*time.Hour))
+	if got := b.Opened(start.Add(3 * time.Hour)); !cmp.Equal(got, []lane.ID{1}) {
+		t.Errorf("behind a gate whose time is over: %v", got)
 	}
 }

@@ -36,7 +36,7 @@ func pile(tb testing.TB, s *Store, queue string, lanes, n int) {
 		m.seq += int64(n)
 		for i := range lanes {
 			l := m.lanes[first+i]
-			m.setReady(l, int64((n-i+lanes-1)/lanes), x.now-int64(n)+int64(i), x.now)
+			m.setReady(l, int64((n-i+lanes-1)/lanes), x.now-int64(n)+int64(i))
 		}
 		return nil
 	})

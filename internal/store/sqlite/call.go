@@ -15,13 +15,9 @@ type call struct {
 	err   error
 	// wait says that the operation goes on waiting once its group is committed.
 	// The writer sets it.
-	wait waiting
-	over over // it was answered
+	wait bool
+	over bool // it was answered
 }
-
-type over bool
-
-type waiting bool
 
 type callPlace int32
 

@@ -104,7 +104,7 @@ func (k *walKeeper) complain(err error) {
 // walSize is what a look at the WAL found, in bytes.
 type walSize struct{ all, moved int64 }
 
-// size runs one of the checkpoint's statements.
+// walSize runs one of the checkpoint's statements and returns what it says.
 func (c *conn) walSize(text string) (walSize, error) {
 	var s walSize
 	_, err := c.one(text, func(r *row) error {

@@ -19,8 +19,9 @@ const (
 	sqlHeads = `SELECT run_at, seq, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes
 		FROM ready WHERE lane=+? ORDER BY run_at, seq LIMIT +?`
 	sqlTake = `INSERT INTO running(seq, lane, run_at, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes,
-		worker, claim, claimed_at, lease_ms, lease_until, deadline)
-		SELECT seq, lane, run_at, attempt+1, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes, ?, ?, ?, ?, ?, ?+timeout_ms
+		worker, caller, claim, claimed_at, lease_ms, lease_until, limit_ms, deadline)
+		SELECT seq, lane, run_at, attempt+1, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes, ?, ?, ?, ?, ?, ?,
+		coalesce(?, timeout_ms), ?+coalesce(?, timeout_ms)
 		FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)`
 	sqlTaken = "DELETE FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)"
 )
@@ -89,6 +90,8 @@ type claim struct {
 	want  store.Want
 	plan  lane.Want
 	lease map[string]int64 // by queue
+	// limit is the timeout of each attempt; 0 leaves the job's own.
+	limit int64
 	call  *call
 
 	// What it got, and when.
@@ -96,13 +99,14 @@ type claim struct {
 	got   []granted
 	bytes int64
 	// shared says that another claim with its id got the same leases.
-	shared shared
+	shared bool
 
 	keys   []parkedKey // where it waits
 	ticket int64       // its place among those that wait; 0 where it does not
 }
 
-type shared bool
+// id is what makes two claims the same.
+func (c *claim) id() claimKey { return claimKey{c.want.Caller, c.want.Worker, c.want.ClaimID} }
 
 // granted is a lease as it was when its claim was committed.
 type granted struct {
@@ -122,6 +126,9 @@ func newClaim(ctx context.Context, w store.Want) *claim {
 		c.lease[q.Queue] = max(q.Lease.Milliseconds(), 1)
 	}
 	c.plan.Tasks = w.Tasks
+	if w.Timeout > 0 {
+		c.limit = max(w.Timeout.Milliseconds(), 1)
+	}
 	c.call = newCall(0, c.run)
 	return c
 }
@@ -141,7 +148,7 @@ func (c *claim) run(t *tx) error {
 		}
 		// An older one that still waits under this id has lost its caller, or
 		// has one who asks twice: only the newest is served.
-		if old := s.parked.byID[claimKey{c.want.Worker, c.want.ClaimID}]; old != nil {
+		if old := s.parked.byID[c.id()]; old != nil {
 			s.parked.end(old, t.now, nil)
 		}
 	}
@@ -150,6 +157,9 @@ func (c *claim) run(t *tx) error {
 	}
 	c.now = t.now
 	if c.want.Wait > 0 {
+		if err := s.parked.room(c); err != nil {
+			return err
+		}
 		s.parked.add(c)
 		t.parkings = append(t.parkings, c)
 		c.call.wait = true
@@ -157,12 +167,14 @@ func (c *claim) run(t *tx) error {
 	return nil
 }
 
-// repeat gives the leases of the claim's id that still hold.
-func (c *claim) repeat(t *tx) (again repeated, err error) {
-	for _, l := range t.w.state.claims[claimKey{c.want.Worker, c.want.ClaimID}] {
-		if l.end() <= t.now {
-			continue // until the sweep comes
+// repeat gives the leases of the claim's id that still hold, and that it may have:
+// one who names another queue now gets nothing of the one before.
+func (c *claim) repeat(t *tx) (again bool, err error) {
+	for _, l := range t.w.state.claims[c.id()] {
+		if l.end() <= t.now || !c.plan.Wants(l.lane.key) {
+			continue // of those that are over the sweep makes an end
 		}
+		l.repeated = true
 		if err := t.grant(c, l); err != nil {
 			return false, err
 		}
@@ -174,7 +186,7 @@ func (c *claim) repeat(t *tx) (again repeated, err error) {
 	// The first one may still be in this transaction: its leases stay, though
 	// its caller may be gone.
 	for _, other := range t.claims {
-		if other.want.Worker == c.want.Worker && other.want.ClaimID == c.want.ClaimID {
+		if other.id() == c.id() {
 			other.shared = true
 		}
 	}
@@ -182,8 +194,6 @@ func (c *claim) repeat(t *tx) (again repeated, err error) {
 	t.claims = append(t.claims, c)
 	return true, nil
 }
-
-type repeated bool
 
 // serve gives a claim what it can have now.
 func (t *tx) serve(c *claim) error {
@@ -214,26 +224,27 @@ func (t *tx) serve(c *claim) error {
 
 // take gives a claim up to n due jobs from the head of a lane. full says that the
 // next one passes its bytes.
-func (t *tx) take(c *claim, l *laneRow, n int) (full filled, err error) {
+func (t *tx) take(c *claim, l *laneRow, n int) (full bool, err error) {
 	s := t.w.state
 	t.touch(l)
 	n = min(n, maxHeads)
 	length := c.lease[l.key.Queue]
 	var leases []*lease
-	head, more := int64(0), queuedMore(false)
+	head, more := int64(0), false
 	err = t.each(sqlHeads, func(r *row) error {
 		runAt, bytes := r.int(0), r.int(9)
 		over := len(c.got)+len(leases) > 0 && c.bytes+bytes > int64(c.want.MaxBytes)
 		if runAt > t.now || len(leases) == n || over {
-			head, more, full = runAt, true, filled(over && runAt <= t.now)
+			head, more, full = runAt, true, over && runAt <= t.now
 			return errEnough
 		}
 		c.bytes += bytes
+		limit := cmp.Or(c.limit, r.int(8))
 		leases = append(leases, &lease{
 			seq: r.int(1), lane: l, runAt: runAt, attempt: int(r.int(2)) + 1,
-			counts: scanCounts(r, 3), policy: policyID(r.int(7)), timeout: r.int(8), bytes: bytes,
-			worker: c.want.Worker, claim: c.want.ClaimID, claimedAt: t.now,
-			length: length, until: t.now + length, deadline: t.now + r.int(8),
+			counts: scanCounts(r, 3), policy: policyID(r.int(7)), timeout: r.int(8), limit: limit, bytes: bytes,
+			worker: c.want.Worker, caller: c.want.Caller, claim: c.want.ClaimID, claimedAt: t.now,
+			length: length, until: t.now + length, deadline: t.now + limit,
 		})
 		return nil
 	}, int64(l.id), n+1)
@@ -244,11 +255,16 @@ func (t *tx) take(c *claim, l *laneRow, n int) (full filled, err error) {
 		if !more {
 			return full, t.diverge("lane %d has %d ready jobs by its count and none by its rows", l.id, l.tally.ready)
 		}
-		s.setReady(l, l.tally.ready, head, t.now)
+		s.setReady(l, l.tally.ready, head)
 		return full, nil
 	}
 	last := leases[len(leases)-1]
-	made, err := t.exec(sqlTake, c.want.Worker, c.want.ClaimID, t.now, length, t.now+length, t.now, int64(l.id), last.runAt, last.seq)
+	var limit any
+	if c.limit > 0 {
+		limit = c.limit
+	}
+	made, err := t.exec(sqlTake, c.want.Worker, c.want.Caller, c.want.ClaimID, t.now, length, t.now+length,
+		limit, t.now, limit, int64(l.id), last.runAt, last.seq)
 	if err != nil {
 		return false, err
 	}
@@ -260,8 +276,8 @@ func (t *tx) take(c *claim, l *laneRow, n int) (full filled, err error) {
 		return false, t.diverge("%d jobs of lane %d were taken, %d made running, %d no longer ready", len(leases), l.id, made, gone)
 	}
 	l.tally.running += made
-	s.setReady(l, l.tally.ready-made, head, t.now)
-	if (l.tally.ready > 0) != bool(more) {
+	s.setReady(l, l.tally.ready-made, head)
+	if (l.tally.ready > 0) != more {
 		return false, t.diverge("lane %d has %d ready jobs by its count, the next at %d", l.id, l.tally.ready, head)
 	}
 	for _, lent := range leases {
@@ -273,11 +289,6 @@ func (t *tx) take(c *claim, l *laneRow, n int) (full filled, err error) {
 	}
 	return full, nil
 }
-
-type (
-	filled     bool
-	queuedMore bool
-)
 
 // grant notes a lease as the claim's.
 func (t *tx) grant(c *claim, l *lease) error {
@@ -311,13 +322,13 @@ func (t *tx) letGo() {
 			}
 		}
 		c.reset()
-		c.call.err = err
-		t.w.state.wakeAll = true // others may wait for it
+		c.call.err = err // others may wait for it: its lanes are hot
 	}
 }
 
-// untake makes a claim of one job undone: it stands where it stood, and the
-// attempt never was.
+// untake makes a claim of one job undone in the transaction that made it: it
+// stands where it stood, and the attempt never was. After a commit somebody may
+// have the token, which the next attempt of the same number would have too.
 func (t *tx) untake(l *lease) error {
 	s := t.w.state
 	n, err := t.exec(sqlEnded, l.seq, l.attempt)
@@ -380,14 +391,26 @@ func (m createdJob) reading(ids job.IDs, g *granted) *job.Job {
 	}
 }
 
-// giveBack undoes a claim whose jobs could not be read: nobody has its tokens.
+// unreadRest is how long jobs rest that could not be read: who claims them at once
+// meets the same trouble, and what can be read comes first meanwhile.
+const unreadRest = time.Second
+
+// giveBack hands back what a claim got and could not read, as far as nobody else
+// has its tokens: a claim of the same id may have been answered with the leases,
+// before or since. Those of a claim that nobody heard of lapse by themselves.
 func (s *Store) giveBack(ctx context.Context, c *claim, why error) error {
+	if c.shared {
+		return fmt.Errorf("what was claimed could not be read: %w", why)
+	}
 	err := s.writer.submit(context.WithoutCancel(ctx), 0, func(t *tx) error {
 		for _, g := range c.got {
-			if l := t.w.state.running[g.seq]; l != nil && l.attempt == g.attempt {
-				if err := t.untake(l); err != nil {
-					return err
-				}
+			l := t.w.state.running[g.seq]
+			if l == nil || l.attempt != g.attempt || l.repeated || l.heardAt != 0 {
+				continue
+			}
+			x := job.DecideRelease(t.runOf(l), unreadRest, at(t.now))
+			if _, err := t.apply(l, x, ending{note: "the store could not read its content"}); err != nil {
+				return err
 			}
 		}
 		return nil

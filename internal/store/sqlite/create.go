@@ -94,6 +94,9 @@ func (c *creation) run(t *tx) error {
 			return c.conflict(i, c.rows[k])
 		}
 	}
+	if err := c.room(t); err != nil {
+		return err
+	}
 	for i := range c.jobs {
 		j := &c.jobs[i]
 		if c.made[i].Found {
@@ -123,6 +126,15 @@ func (c *creation) run(t *tx) error {
 // single creates one job. Its key is looked up by writing it, which saves a
 // statement where it is new.
 func (c *creation) single(t *tx) error {
+	if err := c.room(t); err != nil {
+		if c.jobs[0].Key == "" {
+			return err
+		}
+		if found := c.find(t, 0); found != nil || c.made[0].Found {
+			return found
+		}
+		return err
+	}
 	if j := &c.jobs[0]; j.Key != "" {
 		n, err := t.exec(sqlIdemNew, j.Key, t.w.state.seq+1, j.Hash[:])
 		if err != nil {
@@ -139,6 +151,31 @@ func (c *creation) single(t *tx) error {
 		}
 	}
 	return c.create(t, 0)
+}
+
+// room is an error where the lanes of the jobs that are to be made would be more
+// than there may be. It is asked before anything is written.
+func (c *creation) room(t *tx) error {
+	s := t.w.state
+	if s.board.Len()+len(c.jobs) <= t.w.maxLanes {
+		return nil
+	}
+	fresh := map[lane.Key]struct{}{}
+	for i := range c.jobs {
+		k := laneOf(&c.jobs[i])
+		if _, known := s.board.Find(k); !known && !c.made[i].Found {
+			fresh[k] = struct{}{}
+		}
+	}
+	if n := s.board.Len() + len(fresh); len(fresh) > 0 && n > t.w.maxLanes {
+		return fmt.Errorf("%w: %d kinds of jobs, which differ in queue, task, version, endpoint or priority; the most is %d",
+			store.ErrTooMany, n, t.w.maxLanes)
+	}
+	return nil
+}
+
+func laneOf(j *store.NewJob) lane.Key {
+	return lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority}
 }
 
 // find looks whether the key of a job is there already.
@@ -169,7 +206,7 @@ func (c *creation) conflict(i int, of madeRow) error {
 // create writes one job.
 func (c *creation) create(t *tx, i int) error {
 	s, j := t.w.state, &c.jobs[i]
-	l, err := t.lane(lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority})
+	l, err := t.lane(laneOf(j))
 	if err != nil {
 		return err
 	}
@@ -216,18 +253,17 @@ func orNull(s string) any {
 // lane returns the lane of a key, made where it is new, to be changed.
 func (t *tx) lane(k lane.Key) (*laneRow, error) {
 	s := t.w.state
-	id, known := s.board.Find(k)
-	if !known {
-		id = lane.ID(len(s.lanes))
-		s.board.Add(id, k)
-		s.lanes = append(s.lanes, &laneRow{id: id, key: k})
+	var l *laneRow
+	if id, known := s.board.Find(k); known {
+		l = s.lanes[id]
+	} else {
+		l = s.newLane(k)
 	}
-	l := s.lanes[id]
 	t.touch(l)
 	if l.stored {
 		return l, nil
 	}
-	if _, err := t.exec(sqlLaneNew, int64(id), k.Queue, k.Task, k.Version, k.Endpoint, k.Priority); err != nil {
+	if _, err := t.exec(sqlLaneNew, int64(l.id), k.Queue, k.Task, k.Version, k.Endpoint, k.Priority); err != nil {
 		return nil, err
 	}
 	l.stored = true
@@ -250,8 +286,8 @@ func (t *tx) queued(l *laneRow, runAt int64) {
 	if l.tally.ready > 0 {
 		head = min(head, l.head)
 	}
-	s.setReady(l, l.tally.ready+1, head, t.now)
-	if runAt <= t.now && len(s.parked.all) > 0 {
-		t.hot = append(t.hot, l)
+	s.setReady(l, l.tally.ready+1, head)
+	if runAt <= t.now {
+		s.heat(l)
 	}
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,11 +16,18 @@ const (
 	sqlResume = "DELETE FROM pause WHERE kind=? AND name=?"
 )
 
+// maxPauses bounds the gates that are shut by hand: more than a person shuts, and
+// the names of endpoints are not known beforehand.
+const maxPauses = 10_000
+
 // Pause shuts a gate.
 func (s *Store) Pause(ctx context.Context, g lane.Gate, by string) error {
 	return s.writer.submit(ctx, 0, func(t *tx) error {
 		if _, shut := t.w.state.paused[g]; shut {
 			return nil
+		}
+		if len(t.w.state.paused) >= maxPauses {
+			return fmt.Errorf("%w: %d pauses; resume some", store.ErrTooMany, maxPauses)
 		}
 		p := store.Pause{Gate: g, By: by, Since: at(t.now)}
 		if _, err := t.exec(sqlPause, string(g.Kind), g.Name, by, t.now); err != nil {
@@ -47,8 +55,8 @@ func (s *Store) Resume(ctx context.Context, g lane.Gate) error {
 		delete(state.paused, g)
 		state.board.Open(g)
 		for _, l := range state.lanes[1:] {
-			if state.open(l, t.now) && (l.key.Queue == g.Name || l.key.Endpoint == g.Name) {
-				t.hot = append(t.hot, l)
+			if l != nil && (l.key.Queue == g.Name || l.key.Endpoint == g.Name) && state.open(l, t.now) {
+				state.heat(l)
 			}
 		}
 		return nil

@@ -200,17 +200,17 @@ func (l *lister) findLanes() error {
 	if l.filter.Queue != "" {
 		text, args = sqlListLanesOf, []any{l.filter.Queue, listLanes + 1}
 	}
-	rows, any := 0, false
+	rows, some := 0, false
 	if err := l.conn.each(text, func(r *row) error {
 		rows++
 		l.lanes[r.int(0)] = l.fits(r)
-		any = any || l.fits(r)
+		some = some || l.fits(r)
 		return nil
 	}, args...); err != nil {
 		return err
 	}
 	l.known = rows <= listLanes
-	l.end = l.known && !any
+	l.end = l.known && !some
 	return nil
 }
 

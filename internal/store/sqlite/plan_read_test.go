@@ -81,8 +81,9 @@ func TestReaderPlans(t *testing.T) {
 		sqlRetain:        "SEARCH attempt USING INTEGER PRIMARY KEY (rowid>?)",
 		sqlRetainLast:    "SEARCH attempt USING COVERING INDEX attempt_job (seq=?)",
 		sqlRetainJob:     "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlRetainAttempt: attemptsOf,
-		sqlRetainLog:     "SEARCH log USING PRIMARY KEY (seq=?)",
+		sqlRetainAttempt: "SEARCH attempt USING INTEGER PRIMARY KEY (rowid=?)\nLIST SUBQUERY 1\nSEARCH attempt USING COVERING INDEX attempt_job (seq=?)",
+		sqlRetainEnd:     "SEARCH attempt USING INTEGER PRIMARY KEY (rowid=?)",
+		sqlRetainLog:     "SEARCH log USING PRIMARY KEY (seq=? AND attempt=? AND n=?)\nLIST SUBQUERY 2\nSEARCH log USING PRIMARY KEY (seq=?)",
 		sqlRetainKey:     "SEARCH idem USING PRIMARY KEY (key=?)",
 	} {
 		var plan []string

@@ -5,6 +5,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -236,7 +237,7 @@ func decodeError(text string, e **job.Error) error {
 
 const (
 	sqlAttempts = `SELECT number, worker, started_at, ended_at, outcome, charged, next_run_at, note, error
-		FROM attempt WHERE seq = +? ORDER BY number`
+		FROM attempt WHERE seq = +? ORDER BY number DESC LIMIT +?`
 	sqlAttemptRunning = `SELECT attempt, worker, coalesce(started_at, claimed_at) FROM running WHERE seq = ?`
 )
 
@@ -290,6 +291,7 @@ func (s *Store) Job(ctx context.Context, id string) (*job.Job, error) {
 	return j, nil
 }
 
+// attemptsOf reads the newest attempts that have ended, oldest first.
 func attemptsOf(c *conn, seq int64) ([]job.Attempt, error) {
 	var all []job.Attempt
 	err := c.each(sqlAttempts, func(r *row) error {
@@ -307,7 +309,8 @@ func attemptsOf(c *conn, seq int64) ([]job.Attempt, error) {
 		}
 		all = append(all, a)
 		return nil
-	}, seq)
+	}, seq, store.MaxAttempts)
+	slices.Reverse(all)
 	return all, err
 }
 

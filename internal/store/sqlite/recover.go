@@ -17,7 +17,7 @@ const (
 		CASE WHEN t.ready > 0 THEN (SELECT r.run_at FROM ready r WHERE r.lane=l.lane ORDER BY r.run_at LIMIT 1) END
 		FROM lane l LEFT JOIN tally t ON t.lane=l.lane ORDER BY l.lane`
 	sqlLoadRunning = `SELECT seq, lane, run_at, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes,
-		worker, claim, claimed_at, started_at, heard_at, lease_ms, lease_until, deadline, log_cut FROM running`
+		worker, claim, claimed_at, started_at, heard_at, lease_ms, lease_until, deadline, log_cut, caller, limit_ms FROM running`
 	sqlLoadPauses = "SELECT kind, name, who, since FROM pause"
 )
 
@@ -58,15 +58,16 @@ func (s *state) loadLanes(c *conn) error {
 			stored: true,
 			tally:  tally{r.int(6), r.int(7), r.int(8), r.int(9), r.int(10)},
 		}
-		for lane.ID(len(s.lanes)) < l.id { // a gap is a lane that was never committed
-			s.lanes = append(s.lanes, &laneRow{})
+		for lane.ID(len(s.lanes)) < l.id { // a gap is a lane that is gone
+			s.unused = append(s.unused, lane.ID(len(s.lanes)))
+			s.lanes = append(s.lanes, nil)
 		}
 		if (l.tally.ready > 0) != r.set(11) {
 			return fmt.Errorf("%w: lane %d counts %d ready jobs, which are not there; open a backup", ErrDamaged, l.id, l.tally.ready)
 		}
 		s.lanes = append(s.lanes, l)
 		s.board.Add(l.id, l.key)
-		s.setReady(l, l.tally.ready, r.int(11), s.clock)
+		s.setReady(l, l.tally.ready, r.int(11))
 		return nil
 	})
 }
@@ -74,24 +75,24 @@ func (s *state) loadLanes(c *conn) error {
 func (s *state) loadRunning(c *conn) error {
 	return c.each(sqlLoadRunning, func(r *row) error {
 		id := r.int(1)
-		if id <= 0 || id >= int64(len(s.lanes)) {
+		if id <= 0 || id >= int64(len(s.lanes)) || s.lanes[id] == nil {
 			return fmt.Errorf("%w: job %d runs in lane %d, which is not there; open a backup", ErrDamaged, r.int(0), id)
 		}
 		s.add(&lease{
 			seq: r.int(0), lane: s.lanes[id], runAt: r.int(2), attempt: int(r.int(3)), counts: scanCounts(r, 4),
 			policy: policyID(r.int(8)), timeout: r.int(9), bytes: r.int(10), worker: r.text(11), claim: r.text(12),
 			claimedAt: r.int(13), startedAt: r.int(14), heardAt: r.int(15), length: r.int(16), until: r.int(17), deadline: r.int(18),
-			log: logSize{cut: r.int(19) != 0},
+			log: logSize{cut: r.int(19) != 0}, caller: r.text(20), limit: r.int(21),
 		})
 		return nil
 	})
 }
 
-// resume is the first operation on a store that was opened: the relay's leases
-// are given back, for the lock says that there is no other process of it; every other one lasts a full lease from now on. Nobody could
-// report while the store was closed, and what heartbeats said is not in the file;
-// a server that starts again and again within a lease therefore finds no worker
-// lost.
+// resume is the first operation on a store that was opened. The relay's leases are
+// given back, for the lock says that there is no other process of it. Every other
+// one lasts a full lease from now on: nobody could report while the store was
+// closed, and what heartbeats said is not in the file. A server that starts again
+// and again within a lease therefore finds no worker lost.
 func resume(t *tx) error {
 	s := t.w.state
 	s.opened, s.tick, s.graced = 0, t.now, t.now

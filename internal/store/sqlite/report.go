@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json/v2"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,11 @@ const (
 	// What was logged in an attempt keeps it.
 	sqlHandBack = `DELETE FROM attempt WHERE seq=? AND number=? AND outcome='released' AND worker GLOB '` + store.RelayWorker + `*'
 		AND NOT EXISTS (SELECT 1 FROM log WHERE log.seq=attempt.seq AND log.attempt=attempt.number) RETURNING note`
-	sqlSettled = `SELECT report, next_run_at, "end" FROM attempt WHERE seq=? AND number=?`
+	// What is far back goes with its lines.
+	sqlHandBackOld = "DELETE FROM attempt WHERE seq=? AND number=? AND outcome='released'"
+	sqlLogOld      = "DELETE FROM log WHERE seq=? AND attempt=?"
+	sqlSettled     = `SELECT a.report, a.next_run_at, a."end", l.queue FROM attempt a CROSS JOIN job j ON j.seq=a.seq
+		CROSS JOIN lane l ON l.lane=j.lane WHERE a.seq=+? AND a.number=+?`
 	sqlLogSize = "SELECT count(*), coalesce(sum(length(CAST(message AS BLOB))), 0) FROM log WHERE seq=? AND attempt=?"
 	sqlLogNew  = "INSERT INTO log(seq, attempt, n, at, level, message) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(seq, attempt, n) DO NOTHING"
 	sqlLogHas  = "SELECT 1 FROM log WHERE seq=? AND attempt=? AND n=?"
@@ -48,7 +53,7 @@ func (s *Store) Report(ctx context.Context, reports []store.Report) ([]store.Ans
 	for i := range reports {
 		p := &r.reports[i]
 		p.Report = &reports[i]
-		p.seq, p.attempt, p.valid = parseToken(s.tokens, reports[i].Lease)
+		p.seq, p.attempt, p.valid = s.tokens.Parse(reports[i].Lease)
 		size += len(p.Result) + len(p.Note) + jobOverhead
 		for _, l := range p.Lines {
 			size += len(l.Message)
@@ -78,15 +83,8 @@ type parsedReport struct {
 	*store.Report
 	seq     int64
 	attempt int
-	valid   tokenValid
+	valid   bool
 	failure any // the error as JSON; nil for none
-}
-
-type tokenValid bool
-
-func parseToken(t job.Tokens, token string) (int64, int, tokenValid) {
-	seq, attempt, ok := t.Parse(token)
-	return seq, attempt, tokenValid(ok)
 }
 
 func (r *reporting) run(t *tx) error {
@@ -109,6 +107,9 @@ func (t *tx) report(p *parsedReport) (store.Answer, error) {
 	l := t.w.state.running[p.seq]
 	if l == nil || l.attempt != p.attempt {
 		return t.settled(p)
+	}
+	if !p.sees(l.lane.key.Queue) {
+		return leaseLost, nil
 	}
 	t.w.state.heard = t.now
 	switch p.Type {
@@ -138,6 +139,11 @@ func (t *tx) report(p *parsedReport) (store.Answer, error) {
 	}
 }
 
+// sees says whether who reports may do so on leases of the queue.
+func (p *parsedReport) sees(queue string) bool {
+	return p.Queues == nil || slices.Contains(p.Queues, queue)
+}
+
 // settled answers a report whose lease is not current: the one that ended it gets
 // its answer again.
 func (t *tx) settled(p *parsedReport) (store.Answer, error) {
@@ -148,7 +154,7 @@ func (t *tx) settled(p *parsedReport) (store.Answer, error) {
 	}
 	answer := leaseLost
 	_, err := t.one(sqlSettled, func(r *row) error {
-		if !r.set(0) || !bytes.Equal(r.blob(0), p.Hash[:reportHash]) {
+		if !r.set(0) || !bytes.Equal(r.blob(0), p.Hash[:reportHash]) || !p.sees(r.text(3)) {
 			return nil
 		}
 		answer = store.Answer{Status: store.ReportTaken, JobStatus: job.Queued, RunAt: at(r.int(1))}
@@ -167,7 +173,7 @@ func (t *tx) start(l *lease) (store.Answer, error) {
 		return t.holds(l)
 	}
 	t.move(l)
-	l.startedAt, l.heardAt, l.deadline = t.now, t.now, t.now+l.timeout
+	l.startedAt, l.heardAt, l.deadline = t.now, t.now, t.now+l.limit
 	t.w.state.ends.put(l)
 	if _, err := t.exec(sqlStart, l.startedAt, l.heardAt, l.deadline, l.seq); err != nil {
 		return leaseLost, err
@@ -216,12 +222,12 @@ func (t *tx) addLog(l *lease, lines []job.LogLine) error {
 		size.read = true
 	}
 	for _, line := range lines {
-		if bool(size.cut) || size.lines >= maxLogLines || size.bytes+len(line.Message) > store.MaxLog {
+		if size.cut || size.lines >= maxLogLines || size.bytes+len(line.Message) > store.MaxLog {
 			there, err := t.one(sqlLogHas, func(*row) error { return nil }, l.seq, l.attempt, line.Seq)
 			if err != nil {
 				return err
 			}
-			if bool(there) || bool(size.cut) {
+			if bool(there) || size.cut {
 				continue
 			}
 			size.cut = true
@@ -279,6 +285,9 @@ type ending struct {
 // the job stands ready again or is finished. It returns when it may run again.
 func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error) {
 	s := t.w.state
+	if m := (job.Move{From: job.Running, Cause: x.Cause, To: x.To}); !m.Legal() {
+		return 0, t.diverge("a job can't move from %s by %s to %s", m.From, m.Cause, m.To)
+	}
 	n, err := t.exec(sqlEnded, l.seq, l.attempt)
 	if err != nil {
 		return 0, err
@@ -307,7 +316,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		note += "; "
 	}
 	note += e.note
-	if x.Outcome == job.OutcomeReleased && l.attempt > 1 && strings.HasPrefix(l.worker, store.RelayWorker) {
+	if x.Outcome == job.OutcomeReleased {
 		if note, err = t.handBack(l, note); err != nil {
 			return 0, err
 		}
@@ -319,7 +328,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	s.attempt++
 	if _, err := t.exec(sqlAttempt, s.attempt, l.seq, l.attempt, l.worker, began, t.now, string(x.Outcome), flag(x.Charged),
 		x.Counts.Charged, x.Counts.Lost, x.Counts.LostInRow, x.Counts.Unreceived,
-		next, end, reason, e.report, flag(bool(l.log.cut)), orNull(note), e.failure, e.result); err != nil {
+		next, end, reason, e.report, flag(l.log.cut), orNull(note), e.failure, e.result); err != nil {
 		return 0, err
 	}
 	switch x.To {
@@ -337,10 +346,24 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	return 0, nil
 }
 
-// handBack takes away the attempt before one that the relay hands back, where the
-// relay had handed that one back too, and returns the note of the one that stands
-// for both. A destination that is down for a month costs each of its jobs a row.
+// handBack makes room for an attempt that is handed back, which nothing counts: a
+// job may be, for ever. Of all workers' the hand-back goes that lies
+// store.HandBacks attempts back. Of the relay's the one before goes, and the note
+// of the one that stands for both is returned: a destination that is down for a
+// month costs each of its jobs a row.
 func (t *tx) handBack(l *lease, note string) (string, error) {
+	if old := l.attempt - store.HandBacks; old > 0 {
+		n, err := t.exec(sqlHandBackOld, l.seq, old)
+		if err == nil && n > 0 {
+			_, err = t.exec(sqlLogOld, l.seq, old)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if l.attempt == 1 || !strings.HasPrefix(l.worker, store.RelayWorker) {
+		return note, nil
+	}
 	_, err := t.one(sqlHandBack, func(r *row) error {
 		note = store.HandBackNote(r.text(0), note)
 		return nil

@@ -48,6 +48,7 @@ const (
 	retainRows  = 500 // attempts that it looks at
 	retainChunk = 50  // of them in one statement: most steps find the next one too young
 	retainWork  = maxGroupWork
+	retainOf    = 500 // rows of one job's attempts, and of its lines, in one statement
 )
 
 const (
@@ -55,8 +56,9 @@ const (
 	// A job that a person brought back after this end has gone on.
 	sqlRetainLast    = `SELECT n FROM attempt WHERE seq = +? ORDER BY number DESC LIMIT 1`
 	sqlRetainJob     = `DELETE FROM job WHERE seq = ? RETURNING lane, key`
-	sqlRetainAttempt = `DELETE FROM attempt WHERE seq = +?`
-	sqlRetainLog     = `DELETE FROM log WHERE seq = ?`
+	sqlRetainLog     = `DELETE FROM log WHERE (seq, attempt, n) IN (SELECT seq, attempt, n FROM log WHERE seq = +? LIMIT +?)`
+	sqlRetainAttempt = `DELETE FROM attempt WHERE n IN (SELECT n FROM attempt WHERE seq = +? AND n <> +? ORDER BY number LIMIT +?)`
+	sqlRetainEnd     = `DELETE FROM attempt WHERE n = ?`
 	sqlRetainKey     = `DELETE FROM idem WHERE key = ? AND seq = ?`
 )
 
@@ -127,8 +129,13 @@ func (r *retainStep) run(t *tx) error {
 					r.more = true // whatever next said
 					return nil
 				}
-				if err := r.remove(t, e); err != nil {
+				gone, err := r.remove(t, e)
+				if err != nil {
 					return err
+				}
+				if !gone {
+					r.more = true
+					return nil
 				}
 			}
 			r.to = e.n
@@ -151,17 +158,24 @@ func (r *retainStep) next(t *tx) (rows []endedAttempt, err error) {
 	return rows, err
 }
 
-// remove deletes a job that an attempt ended, with all that belongs to it.
-func (r *retainStep) remove(t *tx, e endedAttempt) error {
+// remove deletes a job that an attempt ended, with all that belongs to it. Of one
+// with much it deletes a part, the last attempt last, and says that it is not gone.
+func (r *retainStep) remove(t *tx, e endedAttempt) (gone bool, err error) {
 	last := int64(0)
 	if _, err := t.one(sqlRetainLast, func(row *row) error { last = row.int(0); return nil }, e.seq); err != nil {
-		return err
+		return false, err
 	}
 	if last != e.n {
-		return nil
+		return true, nil // there is nothing to do
 	}
-	if err := t.write(); err != nil {
-		return err
+	if n, err := t.exec(sqlRetainLog, e.seq, retainOf); err != nil || n == retainOf {
+		return false, err
+	}
+	if n, err := t.exec(sqlRetainAttempt, e.seq, e.n, retainOf); err != nil || n == retainOf {
+		return false, err
+	}
+	if _, err := t.exec(sqlRetainEnd, e.n); err != nil {
+		return false, err
 	}
 	var of lane.ID
 	var key any
@@ -170,19 +184,14 @@ func (r *retainStep) remove(t *tx, e endedAttempt) error {
 		return nil
 	}, e.seq)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !there {
-		return t.diverge("attempt %d is of a job that is not there", e.n)
-	}
-	for _, text := range []string{sqlRetainAttempt, sqlRetainLog} {
-		if _, err := t.exec(text, e.seq); err != nil {
-			return err
-		}
+		return false, t.diverge("attempt %d is of a job that is not there", e.n)
 	}
 	if key != nil {
 		if _, err := t.exec(sqlRetainKey, key, e.seq); err != nil {
-			return err
+			return false, err
 		}
 	}
 	l := t.w.state.lanes[of]
@@ -197,5 +206,5 @@ func (r *retainStep) remove(t *tx, e endedAttempt) error {
 	case job.Queued, job.Running: // no ends
 	}
 	t.finished = append(t.finished, e.seq)
-	return nil
+	return true, nil
 }

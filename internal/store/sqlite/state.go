@@ -13,8 +13,8 @@ import (
 // see tx. Times are Unix milliseconds, 0 is never.
 type state struct {
 	board    *lane.Board
-	lanes    []*laneRow     // by id; the first is nil
-	due      heap[*laneRow] // whose heads come later, by them
+	lanes    []*laneRow // by id; nil where there is none
+	unused   []lane.ID  // places of lanes that are gone
 	running  map[int64]*lease
 	ends     heap[*lease]
 	claims   map[claimKey][]*lease
@@ -24,9 +24,11 @@ type state struct {
 	parked   parked
 	recent   recent
 
-	// wakeAll says that every lane may have something for a claim that waits: what
-	// came due in a transaction that failed is not known any more.
-	wakeAll stale
+	// hot are the lanes that may have something for a claim that waits, each once;
+	// they outlive a transaction that has no time for all of them. wakeAll says that
+	// every lane may: what a transaction that failed knew is not known any more.
+	hot     []*laneRow
+	wakeAll bool
 
 	// turn counts transactions, to mark what one has touched.
 	turn    int64
@@ -37,10 +39,7 @@ type state struct {
 	silence
 }
 
-type (
-	policyID int64
-	stale    bool
-)
+type policyID int64
 
 // laneRow is a lane: its row, its counts, and when its first job is due.
 type laneRow struct {
@@ -50,7 +49,7 @@ type laneRow struct {
 	tally  tally
 	head   int64 // means nothing where none is ready
 	turn   int64 // the transaction that touched it last
-	waits  int   // its place in state.due
+	hot    bool  // it is in state.hot
 }
 
 type tally struct{ ready, running, succeeded, failed, cancelled int64 }
@@ -63,40 +62,35 @@ type lease struct {
 	attempt                       int
 	counts                        job.Counts // before this attempt ends
 	policy                        policyID
-	timeout                       int64
+	timeout, limit                int64 // the job's own, and this attempt's
 	bytes                         int64
-	worker, claim                 string
+	worker, caller, claim         string
 	claimedAt, startedAt, heardAt int64
 	length, until, deadline       int64
 	log                           logSize
-	place                         int // in state.ends
+	repeated                      bool // a claim of the same id was answered with it
+	place                         int  // in state.ends
 }
 
 // logSize is how much an attempt has logged.
 type logSize struct {
-	read  known // what the file has of it was counted
+	read  bool // what the file has of it was counted
 	bytes int
 	lines int
-	cut   cut
-}
-
-type (
-	known bool
 	cut   bool
-)
+}
 
 func (l *lease) end() int64 { return min(l.until, l.deadline) }
 
-type claimKey struct{ worker, claim string }
+// claimKey is what makes two claims the same.
+type claimKey struct{ caller, worker, claim string }
+
+func (l *lease) claimKey() claimKey { return claimKey{l.caller, l.worker, l.claim} }
 
 func newState() *state {
 	return &state{
-		board: lane.NewBoard(),
-		lanes: []*laneRow{nil},
-		due: heap[*laneRow]{
-			key:   func(l *laneRow) int64 { return l.head },
-			place: func(l *laneRow) *int { return &l.waits },
-		},
+		board:   lane.NewBoard(),
+		lanes:   []*laneRow{nil},
 		running: map[int64]*lease{},
 		ends: heap[*lease]{
 			key:   (*lease).end,
@@ -117,23 +111,38 @@ type silence struct {
 	opened              int // leases that were lengthened because the store was opened
 }
 
-// nextDue is when the first job comes due in a lane where none is.
-func (s *state) nextDue() (at int64, ok bool) {
-	l, ok := s.due.first()
-	if !ok {
-		return 0, false
-	}
-	return l.head, true
-}
-
 // setReady says what stands ready in a lane.
-func (s *state) setReady(l *laneRow, n, head, now int64) {
+func (s *state) setReady(l *laneRow, n, head int64) {
 	l.tally.ready, l.head = n, head
 	s.board.SetReady(l.id, n, at(head))
-	if n > 0 && head > now {
-		s.due.put(l)
+}
+
+// newLane makes a lane whose row is to be written.
+func (s *state) newLane(k lane.Key) *laneRow {
+	l := &laneRow{id: lane.ID(len(s.lanes)), key: k}
+	if n := len(s.unused); n > 0 {
+		l.id, s.unused = s.unused[n-1], s.unused[:n-1]
+		s.lanes[l.id] = l
 	} else {
-		s.due.remove(l)
+		s.lanes = append(s.lanes, l)
+	}
+	s.board.Add(l.id, k)
+	return l
+}
+
+// forget drops a lane that has no row.
+func (s *state) forget(l *laneRow) {
+	s.board.Remove(l.id)
+	s.lanes[l.id] = nil
+	s.unused = append(s.unused, l.id)
+}
+
+// heat says that a lane may have something for a claim that waits. Where none
+// waits, nobody asks.
+func (s *state) heat(l *laneRow) {
+	if !l.hot && len(s.parked.all) > 0 {
+		l.hot = true
+		s.hot = append(s.hot, l)
 	}
 }
 
@@ -157,7 +166,7 @@ func (s *state) add(l *lease) {
 	s.ends.put(l)
 	s.lengths[l.length]++
 	if l.claim != "" {
-		k := claimKey{l.worker, l.claim}
+		k := l.claimKey()
 		s.claims[k] = append(s.claims[k], l)
 	}
 }
@@ -171,7 +180,7 @@ func (s *state) remove(l *lease) {
 	if l.claim == "" {
 		return
 	}
-	k := claimKey{l.worker, l.claim}
+	k := l.claimKey()
 	of := s.claims[k]
 	for i, other := range of {
 		if other == l {
@@ -198,7 +207,7 @@ func (s *state) adopt(old *state) {
 	for seq, l := range s.running {
 		if was := old.running[seq]; was != nil && was.attempt == l.attempt {
 			l.until, l.deadline = max(l.until, was.until), max(l.deadline, was.deadline)
-			l.heardAt = max(l.heardAt, was.heardAt)
+			l.heardAt, l.repeated = max(l.heardAt, was.heardAt), was.repeated
 			s.ends.put(l)
 		}
 	}
@@ -212,9 +221,9 @@ type laneBefore struct {
 	stored bool
 }
 
-func (b *laneBefore) undo(s *state, now int64) {
+func (b *laneBefore) undo(s *state) {
 	b.lane.tally, b.lane.stored, b.lane.turn = b.tally, b.stored, 0
-	s.setReady(b.lane, b.tally.ready, b.head, now)
+	s.setReady(b.lane, b.tally.ready, b.head)
 }
 
 // leaseBefore is a change of a lease.
@@ -251,10 +260,8 @@ func (b *leaseBefore) undo(s *state) {
 type pauseBefore struct {
 	gate  lane.Gate
 	pause store.Pause
-	shut  shut
+	shut  bool
 }
-
-type shut bool
 
 func (b *pauseBefore) undo(s *state) {
 	if b.shut {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,8 +22,8 @@ type picture struct {
 func (s *state) picture() picture {
 	p := picture{Lanes: map[lane.Key]string{}, Running: map[int64]string{}, Paused: s.paused, Commits: s.commits}
 	for _, l := range s.lanes[1:] {
-		if !l.stored {
-			continue // one of a transaction that was rolled back
+		if l == nil {
+			continue
 		}
 		head := l.head
 		if l.tally.ready == 0 {
@@ -31,10 +32,48 @@ func (s *state) picture() picture {
 		p.Lanes[l.key] = fmt.Sprintf("%d: %+v from %d", l.id, l.tally, head)
 	}
 	for seq, l := range s.running {
-		p.Running[seq] = fmt.Sprintf("lane %d run_at %d attempt %d counts %+v policy %d timeout %d bytes %d worker %q claim %q claimed %d started %d heard %t lease %d cut %t",
-			l.lane.id, l.runAt, l.attempt, l.counts, l.policy, l.timeout, l.bytes, l.worker, l.claim, l.claimedAt, l.startedAt, l.heardAt != 0, l.length, l.log.cut)
+		p.Running[seq] = fmt.Sprintf("lane %d run_at %d attempt %d counts %+v policy %d timeout %d limit %d bytes %d worker %q of %q claim %q claimed %d started %d heard %t lease %d cut %t",
+			l.lane.id, l.runAt, l.attempt, l.counts, l.policy, l.timeout, l.limit, l.bytes, l.worker, l.caller, l.claim, l.claimedAt, l.startedAt, l.heardAt != 0, l.length, l.log.cut)
 	}
 	return p
+}
+
+// checkBoard fails the test where the board plans, or sleeps, otherwise than one
+// that was made of what the file says.
+func checkBoard(t *testing.T, m, f *state, now int64) {
+	t.Helper()
+	m.board.Opened(at(now))
+	f.board.Opened(at(now))
+	seen := map[lane.Key]bool{}
+	lanes := 0
+	for id, l := range m.lanes {
+		if l == nil {
+			if id > 0 && !slices.Contains(m.unused, lane.ID(id)) {
+				t.Errorf("the place of lane %d is lost", id)
+			}
+			continue
+		}
+		lanes++
+		if of, known := m.board.Find(l.key); !known || of != l.id || int(l.id) != id {
+			t.Errorf("lane %d, at %d: the board has %d", l.id, id, of)
+		}
+		group := lane.Key{Queue: l.key.Queue, Task: l.key.Task, Version: l.key.Version}
+		if seen[group] {
+			continue
+		}
+		seen[group] = true
+		w := lane.Want{Queues: []string{group.Queue}, Tasks: []lane.Task{{Name: group.Task, Version: group.Version}}, Max: 1 << 20}
+		if diff := cmp.Diff(f.board.Plan(at(now), w), m.board.Plan(at(now), w)); diff != "" {
+			t.Errorf("the plan for %v (-file +memory):\n%s", group, diff)
+		}
+	}
+	if n := m.board.Len(); n != lanes || len(m.unused)+lanes != len(m.lanes)-1 {
+		t.Errorf("%d lanes, %d on the board, %d places unused of %d", lanes, n, len(m.unused), len(m.lanes)-1)
+	}
+	due, some := m.board.NextDue()
+	if want, is := f.board.NextDue(); some != is || !due.Equal(want) {
+		t.Errorf("comes due at %v, %v; by the file at %v, %v", due, some, want, is)
+	}
 }
 
 // checkMemory fails the test where the writer's memory is otherwise than the file,
@@ -53,15 +92,7 @@ func checkMemory(t *testing.T, s *Store) {
 		if m.seq < f.seq || m.attempt < f.attempt {
 			t.Errorf("memory would give out seq %d and n %d again: the file has %d and %d", m.seq+1, m.attempt+1, f.seq, f.attempt)
 		}
-		for _, l := range m.lanes[1:] {
-			n, head := m.board.Ready(l.id)
-			if n != l.tally.ready || n > 0 && head.UnixMilli() != l.head {
-				t.Errorf("lane %d: the board has %d from %v, the lane %d from %d", l.id, n, head, l.tally.ready, l.head)
-			}
-			if n > 0 && l.head > x.now && l.waits == 0 {
-				t.Errorf("lane %d comes due at %d and nothing waits for that", l.id, l.head)
-			}
-		}
+		checkBoard(t, m, f, x.now)
 		lengths, claims := map[int64]int{}, 0
 		for _, l := range m.running {
 			lengths[l.length]++

@@ -122,9 +122,9 @@ type found bool
 
 // one is each for a statement of at most one row.
 func (c *conn) one(text string, take func(r *row) error, args ...any) (found, error) {
-	var any found
-	err := c.each(text, func(r *row) error { any = true; return take(r) }, args...)
-	return any, err
+	var there found
+	err := c.each(text, func(r *row) error { there = true; return take(r) }, args...)
+	return there, err
 }
 
 func (s *stmt) bind(args []any) []driver.NamedValue {

@@ -18,6 +18,8 @@ const (
 	sqlTally    = `INSERT INTO tally(lane, ready, running, succeeded, failed, cancelled) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT(lane) DO UPDATE SET ready=excluded.ready, running=excluded.running,
 		succeeded=excluded.succeeded, failed=excluded.failed, cancelled=excluded.cancelled`
+	sqlLaneGone  = "DELETE FROM lane WHERE lane=?"
+	sqlTallyGone = "DELETE FROM tally WHERE lane=?"
 )
 
 // tx is the writer's transaction: that of a group, or of one operation alone. It
@@ -27,7 +29,7 @@ const (
 type tx struct {
 	w     *writer
 	now   int64 // milliseconds, for the operation that runs
-	open  begun
+	open  bool
 	end   txEnd
 	first int64 // the first seq of this transaction
 	bytes int   // of contents
@@ -40,15 +42,12 @@ type tx struct {
 	pauses   []pauseBefore
 	policies []policyID // made here
 	created  []createdJob
-	hot      []*laneRow // in which a job became claimable
-	served   []*claim   // parked claims that got something
-	claims   []*claim   // claims that got something
-	finished []int64    // jobs
-	parkings []*claim   // that began to wait
-	silence  silence    // as it was
+	served   []*claim // parked claims that got something
+	claims   []*claim // claims that got something
+	finished []int64  // jobs
+	parkings []*claim // that began to wait
+	silence  silence  // as it was
 }
-
-type begun bool
 
 // txEnd is how a transaction ended.
 type txEnd int
@@ -68,7 +67,7 @@ func (t *tx) begin() {
 	*t = tx{
 		w: t.w, now: t.w.clock.now(), first: s.seq + 1, silence: s.silence,
 		lanes: empty(t.lanes), leases: empty(t.leases), pauses: empty(t.pauses), policies: empty(t.policies),
-		created: empty(t.created), hot: empty(t.hot), served: empty(t.served), claims: empty(t.claims),
+		created: empty(t.created), served: empty(t.served), claims: empty(t.claims),
 		parkings: empty(t.parkings), finished: nil,
 	}
 }
@@ -91,9 +90,13 @@ func (t *tx) run(c *call) {
 
 func (t *tx) catch() {
 	if r := recover(); r != nil {
-		t.w.log.Error("defect in a store operation; its transaction is rolled back", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-		_ = t.diverge("panic: %v", r) // it is kept
+		t.panicked(r)
 	}
+}
+
+func (t *tx) panicked(r any) {
+	t.w.log.Error("defect in a store operation; its transaction is rolled back", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+	_ = t.diverge("panic: %v", r) // it is kept
 }
 
 // diverge ends a transaction in which the file turned out to be otherwise than
@@ -156,11 +159,11 @@ func (t *tx) one(text string, take func(*row) error, args ...any) (found, error)
 	if t.failed != nil {
 		return false, t.failed
 	}
-	any, err := t.w.conn.one(text, take, args...)
+	there, err := t.w.conn.one(text, take, args...)
 	if err != nil {
 		return false, t.fail(err)
 	}
-	return any, nil
+	return there, nil
 }
 
 // commit ends the transaction and sets end.
@@ -190,6 +193,7 @@ func (t *tx) commit() {
 		t.w.vitals.lastCommit.Store(int64(time.Since(began)))
 	}
 	t.end = endCommitted
+	t.forgetLanes()
 	for i, made := range t.created {
 		if seq := t.first + int64(i); t.w.state.running[seq] == nil {
 			t.w.state.recent.keep(seq, made)
@@ -201,9 +205,9 @@ func (t *tx) commit() {
 	t.confirm()
 }
 
-// confirm counts what was written, and looks whether the file that was written to
-// is the store's still. Where it is not, memory stays as the file is, which may
-// come back; but nobody is told that anything is kept.
+// confirm counts what was written, and looks whether the file that was written to is the store's still. Where
+// it is not, memory stays as the file is, which may come back; but nobody is told
+// that anything is kept.
 func (t *tx) confirm() {
 	if !t.open {
 		return
@@ -218,6 +222,16 @@ func (t *tx) confirm() {
 func (t *tx) flush() {
 	for _, b := range t.lanes {
 		l := b.lane
+		if l.tally == (tally{}) && l.stored {
+			// Its last job is gone. Whoever creates another makes it anew.
+			l.stored = false
+			for _, text := range []string{sqlLaneGone, sqlTallyGone} {
+				if _, err := t.exec(text, int64(l.id)); err != nil {
+					return
+				}
+			}
+			continue
+		}
 		if l.tally == b.tally {
 			continue
 		}
@@ -293,8 +307,9 @@ func (t *tx) undo() {
 		t.leases[i].undo(s)
 	}
 	for i := range t.lanes {
-		t.lanes[i].undo(s, t.now)
+		t.lanes[i].undo(s)
 	}
+	t.forgetLanes()
 	for i := len(t.pauses) - 1; i >= 0; i-- {
 		t.pauses[i].undo(s)
 	}
@@ -308,6 +323,16 @@ func (t *tx) undo() {
 		s.parked.remove(c)
 	}
 	s.silence, s.wakeAll = t.silence, true
+}
+
+// forgetLanes drops the lanes that have no row, now that this is known for good:
+// the last of its jobs is gone, or its creation was undone.
+func (t *tx) forgetLanes() {
+	for _, b := range t.lanes {
+		if !b.lane.stored {
+			t.w.state.forget(b.lane)
+		}
+	}
 }
 
 // touch keeps a lane as it was before the transaction's first change of it.

@@ -18,6 +18,11 @@ const (
 	maxGroupWork  = 5 * time.Millisecond // of statements: about what a sync of a plain disk takes
 )
 
+// maxLanes is how many lanes there may be: some hundred MiB of memory, and a second
+// to open them. Fleets have thousands; more come of versions or endpoints that
+// somebody makes up for each job.
+const maxLanes = 1_000_000
+
 // queueLength is how many operations wait for the writer before their callers
 // wait to queue up: two groups, so that the next is there when one ends.
 const queueLength = 2 * maxGroup
@@ -39,13 +44,15 @@ type writer struct {
 	ended chan struct{} // closed: the goroutine has ended
 
 	// What follows is the goroutine's own.
-	conn    *conn // nil while the database can't be written
-	state   *state
-	tx      tx
-	calls   []*call       // the group
-	tried   time.Time     // when opening it failed last
-	work    time.Duration // maxGroupWork
-	trouble error         // why conn is nil
+	conn  *conn // nil while the database can't be written
+	state *state
+	tx    tx
+	calls []*call       // the group
+	tried time.Time     // when opening it failed last
+	work  time.Duration // maxGroupWork
+	// maxLanes bounds the lanes.
+	maxLanes int
+	trouble  error // why conn is nil
 
 	vitals writerVitals
 }
@@ -60,7 +67,7 @@ type writerVitals struct {
 
 func startWriter(ctx context.Context, s *Store) (*writer, error) {
 	w := &writer{
-		store: s, rand: s.options.random(), log: s.log, work: maxGroupWork,
+		store: s, rand: s.options.random(), log: s.log, work: maxGroupWork, maxLanes: maxLanes,
 		queue: make(chan *call, queueLength), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	w.tx.w = w
@@ -158,12 +165,12 @@ func (w *writer) untilDue() time.Duration {
 		return time.Hour
 	}
 	var wait time.Duration
-	if !w.state.wakeAll {
-		at, ok := w.state.nextDue()
+	if !w.state.wakeAll && len(w.state.hot) == 0 {
+		at, ok := w.state.board.NextDue()
 		if !ok {
 			return time.Hour
 		}
-		wait = time.Duration(at-w.clock.now()) * time.Millisecond
+		wait = time.Duration(millis(at)-w.clock.now()) * time.Millisecond
 	}
 	if w.conn == nil || w.store.place.lost.Load() != 0 {
 		wait = max(wait, reopenPause)
@@ -294,7 +301,7 @@ func (w *writer) answer(calls []*call) {
 		switch {
 		case t.failed != nil:
 			c.end(t.answer())
-		case !bool(c.wait):
+		case !c.wait:
 			c.end(c.err)
 		}
 	}

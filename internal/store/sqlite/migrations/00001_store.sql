@@ -17,11 +17,11 @@ CREATE TABLE mark (
     commits INTEGER NOT NULL,
     seq     INTEGER NOT NULL, -- the highest of a job
     attempt INTEGER NOT NULL, -- the highest n of an attempt
-    clock   INTEGER NOT NULL, -- the newest time that was given out
-    tick    INTEGER NOT NULL  -- when the last sweep was; 0 before the first
+    clock   INTEGER NOT NULL  -- the newest time that was given out
 ) STRICT;
 
--- lane is what jobs have in common that gates and workers look at.
+-- lane is what jobs have in common that gates and workers look at. It goes with
+-- the last of its jobs.
 CREATE TABLE lane (
     lane     INTEGER NOT NULL PRIMARY KEY,
     queue    TEXT NOT NULL,
@@ -90,6 +90,7 @@ CREATE TABLE running (
     timeout_ms  INTEGER NOT NULL,
     bytes       INTEGER NOT NULL,
     worker      TEXT NOT NULL,
+    caller      TEXT NOT NULL, -- who claimed
     claim       TEXT NOT NULL, -- '' for none
     claimed_at  INTEGER NOT NULL,
     started_at  INTEGER,
@@ -97,6 +98,7 @@ CREATE TABLE running (
     lease_ms    INTEGER NOT NULL CHECK (lease_ms > 0),
     lease_until INTEGER NOT NULL,
     deadline    INTEGER NOT NULL,
+    limit_ms    INTEGER NOT NULL CHECK (limit_ms > 0), -- this attempt's timeout; timeout_ms is the job's own
     log_cut     INTEGER NOT NULL DEFAULT 0 CHECK (log_cut IN (0, 1))
 ) STRICT;
 
@@ -204,4 +206,4 @@ CREATE INDEX letter_settled ON letter (at) WHERE state <> 'open';
 INSERT INTO meta (name, value) VALUES
     ('key', randomblob(32)),
     ('project', 'default');
-INSERT INTO mark (one, commits, seq, attempt, clock, tick) VALUES (1, 0, 0, 0, 0, 0);
+INSERT INTO mark (one, commits, seq, attempt, clock) VALUES (1, 0, 0, 0, 0);
