@@ -3,6 +3,7 @@ package jobqueue_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -150,17 +151,19 @@ func TestAttemptsLeft(t *testing.T) {
 	}
 }
 
-// counting counts what comes of lengthening leases.
+// counting counts how often leases were lengthened.
 type counting struct {
 	connector.Queues
 	extended atomic.Int64
-	enough   chan struct{} // closed at the fourth time
+	enough   int64
+	done     chan struct{} // closed after enough times, or once a lease is lost
+	closes   sync.Once
 }
 
 func (c *counting) Extend(ctx context.Context, leases []string) ([]string, error) {
 	lost, err := c.Queues.Extend(ctx, leases)
-	if c.extended.Add(1) == 4 {
-		close(c.enough)
+	if c.extended.Add(1) >= c.enough || len(lost) > 0 {
+		c.closes.Do(func() { close(c.done) })
 	}
 	return lost, err
 }
@@ -168,14 +171,44 @@ func (c *counting) Extend(ctx context.Context, leases []string) ([]string, error
 // A handler that takes longer than the lease keeps its job.
 func TestALeaseIsKeptInTheStore(t *testing.T) {
 	server := newServer(t)
-	q := &counting{Queues: server.Messages(), enough: make(chan struct{})}
+	q := &counting{Queues: server.Messages(), enough: 4, done: make(chan struct{})} // four thirds of the lease
 	id := send(t, q, "short", aMessage())
 	work(t, q, "short", func(context.Context, connector.Delivery) connector.Settlement {
-		<-q.enough // four thirds of the lease
+		<-q.done
 		return connector.Settlement{Status: event.SettledDelivered}
 	})
 	j := until(t, server, id, func(j *job.Job) bool { return j.Status != job.Queued && j.Status != job.Running })
 	if j.Status != job.Succeeded || len(j.Attempts) != 1 {
 		t.Errorf("%s after %d attempts", j.Status, len(j.Attempts))
+	}
+}
+
+// A queue's timeout is for workers that hang. A message has deadlines of its own,
+// and may stand behind others first: it is neither taken for timed out while it
+// is in hand nor delivered again beside itself.
+func TestAMessageInHandOutlastsTheTimeoutInTheStore(t *testing.T) {
+	server := newServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	swept := make(chan error, 1)
+	go func() { swept <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-swept; err != nil {
+			t.Error(err)
+		}
+	})
+	// Timed out after a second, the job would be found by the next second's sweep
+	// and its lease be lost at the next third of a second.
+	q := &counting{Queues: server.Messages(), enough: 9, done: make(chan struct{})}
+	id := send(t, q, "hasty", aMessage())
+	var handled atomic.Int64
+	work(t, q, "hasty", func(context.Context, connector.Delivery) connector.Settlement {
+		handled.Add(1)
+		<-q.done
+		return connector.Settlement{Status: event.SettledDelivered}
+	})
+	j := until(t, server, id, func(j *job.Job) bool { return j.Status != job.Queued && j.Status != job.Running })
+	if j.Status != job.Succeeded || len(j.Attempts) != 1 || handled.Load() != 1 {
+		t.Errorf("%s %s after %d attempts; handed over %d times", j.Status, j.Reason, len(j.Attempts), handled.Load())
 	}
 }

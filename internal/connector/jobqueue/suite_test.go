@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/internal/connector/connectortest"
 	"github.com/pawlhq/pawl/internal/connector/jobqueue"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/store"
@@ -33,8 +34,9 @@ func newQueues(t *testing.T) connector.Queues {
 	return newServer(t).Messages()
 }
 
-// newServer is a job server with the queues q and short, whose leases last a
-// second, on a store of its own.
+// newServer is a job server on a store of its own with the queues q, short, whose
+// leases last a second, and hasty, whose jobs may take no longer either and are
+// tried once.
 func newServer(t *testing.T) *jobserver.Server {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
@@ -49,6 +51,7 @@ func newServer(t *testing.T) *jobserver.Server {
 	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobserver.Config{Queues: map[string]jobserver.Queue{
 		"q":     {Lease: 30 * time.Second, Timeout: time.Minute},
 		"short": {Lease: time.Second, Timeout: time.Minute},
+		"hasty": {Lease: time.Second, Timeout: time.Second, Retry: job.Overlay{MaxAttempts: new(1)}},
 	}}})
 	if err != nil {
 		t.Fatal(err)
