@@ -45,7 +45,7 @@ var settleScript = rueidis.NewLuaScript(`
 local mark = redis.call('GET', KEYS[1])
 if mark and mark ~= 'p' .. ARGV[1] then
   if string.match(mark, '^d%d+ (.*)$') == ARGV[1] then
-    return 1
+    return {1}
   end
   return {0}
 end
