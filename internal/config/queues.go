@@ -5,12 +5,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pawlhq/pawl/internal/core/job"
-	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // queueType is the type of the sources and destinations that stand on a queue
@@ -55,7 +53,6 @@ func (l *loader) checkQueues() {
 	}
 	l.checkLetterLoop(ways)
 	l.tellTries(ways)
-	l.checkPasses(ways)
 }
 
 // checkLetterLoop warns of dead letters that go into a queue whose messages can
@@ -261,69 +258,4 @@ func (l *loader) tries(d *destinationEntry) (tries, hops int) {
 		hops++
 	}
 	return tries, hops
-}
-
-// checkPasses warns of deliveries that may take longer than the timeout of the
-// queue that feeds them: such a one is taken for timed out, and made again beside
-// itself.
-func (l *loader) checkPasses(ways map[string][]way) {
-	for i := range l.sources {
-		s := &l.sources[i]
-		if s.Type != queueType || s.settings == nil {
-			continue
-		}
-		name, _ := textField(s.settings, "queue")
-		q, known := l.written.Jobs.Queues[name]
-		if !known {
-			continue
-		}
-		timeout := setting.Duration(DefaultJobTimeout)
-		if q.Timeout != nil {
-			timeout = *q.Timeout
-		}
-		for _, w := range ways[s.Name] {
-			p := l.longestPass(w.to)
-			if p.long <= timeout.D() {
-				continue
-			}
-			l.warnf(p.file, p.at, "a delivery to %q may take %s (%s), longer than the timeout of the queue %q, which is %s: "+
-				"it is then taken for timed out and made again; give jobs.queues.%s a longer timeout",
-				w.to.Name, setting.Duration(p.long), p.why, name, timeout, name)
-		}
-	}
-}
-
-// pass is how long a delivery may take, why, and where that is said.
-type pass struct {
-	long time.Duration
-	why  string
-	file *file
-	at   *yaml.Node
-}
-
-// longestPass returns how long a delivery to a destination may take: its deadline,
-// or else all tries of it and of its fallbacks, each to its timeout. Waits between
-// tries are left out: the long ones are spent in the store.
-func (l *loader) longestPass(d *destinationEntry) pass {
-	own := resolveDelivery(&l.written.Defaults, &d.writtenDelivery)
-	p := pass{long: own.Deadline, why: "its deadline", file: d.file, at: d.node}
-	key := "deadline"
-	if own.Deadline == 0 {
-		key = "timeout"
-		var tries []string
-		for _, on := range l.chain([]string{d.Name}) {
-			r := resolveDelivery(&l.written.Defaults, &on.writtenDelivery)
-			p.long += time.Duration(r.Retry.Attempts) * r.Timeout
-			tries = append(tries, fmt.Sprintf("%d × %s", r.Retry.Attempts, setting.Duration(r.Timeout)))
-		}
-		p.why = "it has no deadline, and tries " + strings.Join(tries, " + ")
-	}
-	switch own.From[key] {
-	case LevelDestination:
-		p.at = find(d.node, key)
-	case LevelDefaults:
-		o := l.said["defaults"]
-		p.file, p.at = o.file, find(o.node, key)
-	}
-	return p
 }
