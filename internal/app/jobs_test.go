@@ -3,9 +3,9 @@ package app
 // Catches: a message that is answered 202 and is not in the store, or is lost by
 // a stop or by a reload that takes its queue away; a key that is printed twice,
 // readable by others, or good though its start or its configuration came to
-// nothing; an API that is open without a key; a stored message that nobody delivers after its source
-// changed, and of which nobody is told; a setting of a queue that a reload does
-// not put in force; a store that two processes have.
+// nothing; an API that is open without a key; a stored message that nobody
+// delivers after its source changed, and of which nobody is told; a setting of a
+// queue that a reload does not put in force; a store that two processes have.
 
 import (
 	"crypto/sha256"
