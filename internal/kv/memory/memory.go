@@ -274,6 +274,14 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
+// Len returns how many marks and slots are kept, those that are over and not yet
+// cleared away included.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.marks) + len(s.counters)
+}
+
 // Close is kv.Store.
 func (s *Store) Close() error {
 	s.mu.Lock()
