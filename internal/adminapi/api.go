@@ -117,7 +117,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 		return false
 	}
 	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
-		fail(w, problem.BadRequest, "the request's JSON is wrong: "+err.Error())
+		fail(w, problem.BadRequest, explainJSON(err))
 		return false
 	}
 	return true

@@ -23,9 +23,8 @@ const (
 
 // Why a message was not stored.
 var (
-	errStoredFull   = errors.New("no room: max_in_flight or max_in_flight_bytes of the source is reached")
-	errStoredPaused = errors.New("the source is paused")
-	errStoredOther  = errors.New("this key was used for another body; use a new key for a new message")
+	errStoredFull  = errors.New("no room: max_in_flight or max_in_flight_bytes of the source is reached")
+	errStoredOther = errors.New("this key was used for another body; use a new key for a new message")
 )
 
 // intake takes the messages of a source with ack: stored into the source's own
@@ -78,7 +77,7 @@ func (in *intake) handle(ctx context.Context, d connector.Delivery) (connector.S
 		return connector.Settlement{Status: event.SettledRefused, ID: m.ID, RetryAfter: after, Err: err}, event.SettledRefused
 	}
 	if in.paused(in.source) {
-		return refused(storedWhenPaused, errStoredPaused)
+		return refused(storedWhenPaused, connector.ErrPaused)
 	}
 	if !in.places.TryAcquire(1) {
 		return refused(storedWhenFull, errStoredFull)

@@ -210,7 +210,11 @@ func (l *loader) findAdminKey() {
 		l.errorf(o.file, o.node, "%v", err)
 		return
 	}
-	l.secrets.add(value)
+	// What is too short to be a key may be a word: redacted, it would be torn out
+	// of what is said about it.
+	if len(value) >= minAdminKey {
+		l.secrets.add(value)
+	}
 	rest, ok := strings.CutPrefix(value, "pawl_")
 	if !ok || len(rest) < minAdminKey || strings.Trim(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
 		l.errorf(o.file, o.node, "the secret %s must be pawl_ and at least %d letters, digits, _ or -; make one with `echo pawl_$(openssl rand -hex 32)`",

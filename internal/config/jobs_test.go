@@ -139,4 +139,9 @@ func TestAdminKey(t *testing.T) {
 			t.Errorf("%q: %v", bad, report.Err())
 		}
 	}
+	// A word that is no key is not torn out of what is said about it.
+	env[AdminKeyName] = "secret"
+	if _, report := load("jobs:"); report.Err() == nil || !strings.Contains(report.Err().Error(), "the secret PAWL_ADMIN_KEY must be") {
+		t.Errorf("a key that is a word: %v", report.Err())
+	}
 }

@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/event"
@@ -55,6 +56,9 @@ type Delivery struct {
 	// the source hands it over again after Settlement.RetryAfter.
 	MaxWait time.Duration
 }
+
+// ErrPaused is why a source that a person paused refuses messages.
+var ErrPaused = errors.New("the source is paused")
 
 // Settlement is how a message ended.
 type Settlement struct {

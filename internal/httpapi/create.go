@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -170,8 +171,13 @@ func inBatch(err error, n int) error {
 	}
 	if conflict, ok := errors.AsType[*store.ConflictError](err); ok {
 		doc, _ := explain(conflict)
-		pointer := "/jobs/" + strconv.Itoa(conflict.Index) + "/idempotency_key"
-		doc.Errors = []problem.Fault{{Pointer: pointer, Message: "was used for another request"}}
+		pointer, message := "/jobs/"+strconv.Itoa(conflict.Index)+"/idempotency_key", "was used for another request"
+		if conflict.Twin != nil {
+			message = fmt.Sprintf("is that of /jobs/%d too, which is another request", *conflict.Twin)
+			doc.Detail = fmt.Sprintf("two jobs of the batch, /jobs/%d and /jobs/%d, have the idempotency key %q and differ; each job needs its own key",
+				*conflict.Twin, conflict.Index, conflict.Key)
+		}
+		doc.Errors = []problem.Fault{{Pointer: pointer, Message: message}}
 		return &refusal{doc}
 	}
 	return err

@@ -95,6 +95,11 @@ func TestABatchIsAllOrNone(t *testing.T) {
 	if d.faults(t, "/jobs/1/idempotency_key", "was used for another request"); d.Job != first[1].ID {
 		t.Errorf("%+v", d)
 	}
+	d = batch(item("new", 5), aJob, item("new", 6)).fails(problem.Conflict)
+	d.faults(t, "/jobs/2/idempotency_key", "is that of /jobs/0 too, which is another request")
+	if want := `two jobs of the batch, /jobs/0 and /jobs/2, have the idempotency key "new" and differ; each job needs its own key`; d.Detail != want || d.Job != "" {
+		t.Errorf("%+v, want %q", d, want)
+	}
 	batch(item("new", 5), strings.Replace(aJob, "emails", "emials", 1), `{"queue":"emails","payload":1}`).fails(problem.Invalid).faults(t,
 		"/jobs/1/queue", `unknown queue "emials"; did you mean "emails"?`, "/jobs/2/task", "is missing")
 	if left := is[Jobs](r.call("operate", "GET", "/v3/jobs", ""), 200); len(left.Jobs) != 3 {

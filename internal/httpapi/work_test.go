@@ -220,7 +220,7 @@ func TestABadReportFailsAlone(t *testing.T) {
 		{with(`"type":"complete","result":{"a":1,"a":2}`), `/result the member "a" is there twice, at byte 7 of it`},
 		{with(`"type":"complete","result":"\u0000"`), `/result a text holds NUL (\u0000), at byte 1 of it`},
 		{with("\"type\":\"complete\",\"result\":\"\xff\""), "/result it is no JSON: invalid UTF-8, at byte 1 of it"},
-		{with(`"type":"complete","result":` + deep), "/result it is nested deeper than 100 levels, at byte 100 of it"},
+		{with(`"type":"complete","result":` + deep), "/result the value is nested deeper than 100 levels, at byte 100 of it"},
 		{with(`"type":"start","type":"complete"`), "/type is there twice"},
 		{with(`"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7`), ""},
 	}

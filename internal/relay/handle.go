@@ -27,7 +27,6 @@ func (r *Relay) Handler(source string) (connector.Handler, error) {
 var (
 	errStopping = errors.New("pawl is stopping")
 	errGone     = errors.New("the source is not configured any more")
-	errPaused   = errors.New("the source is paused")
 	errFull     = errors.New("no room: max_in_flight or max_in_flight_bytes of the source is reached")
 	errCrowded  = errors.New("too many repeats of this message wait for its outcome already")
 	errJoined   = errors.New("joined too many: as many repeats wait as max_in_flight or max_in_flight_bytes of the source allow")
@@ -202,7 +201,7 @@ func (in *intake) admit(ctx context.Context, d connector.Delivery) settled {
 	size := int64(len(d.Message.Body))
 	if spec.Push == Refuse {
 		if paused != nil {
-			return refused(d.Message.ID, retryWhenPaused, errPaused)
+			return refused(d.Message.ID, retryWhenPaused, connector.ErrPaused)
 		}
 		if !in.room.TryAcquire(1) {
 			return refused(d.Message.ID, retryWhenFull, errFull)
@@ -228,7 +227,7 @@ func (in *intake) admitWaiting(ctx context.Context, d connector.Delivery, spec S
 		select {
 		case <-paused:
 		case <-ctx.Done():
-			return refused(d.Message.ID, retryWhenPaused, errPaused)
+			return refused(d.Message.ID, retryWhenPaused, connector.ErrPaused)
 		}
 		if in.relay.stops() { // which ended the pause, and resumed nothing
 			return refused(d.Message.ID, retryWhenStopped, errStopping)

@@ -55,11 +55,17 @@ var (
 type ConflictError struct {
 	Index int // of the job in the call
 	Key   string
-	ID    string // of the job that has the key
+	ID    string // of the job that has the key; "" where none is stored
+	// Twin is the index of the job of the same call that has the key; nil where a
+	// stored one has.
+	Twin *int
 }
 
 // Error names the key and the job.
 func (e *ConflictError) Error() string {
+	if e.Twin != nil {
+		return fmt.Sprintf("the idempotency key %q is that of two different requests, %d and %d", e.Key, *e.Twin, e.Index)
+	}
 	return fmt.Sprintf("the idempotency key %q was used for another request, which made %s", e.Key, e.ID)
 }
 

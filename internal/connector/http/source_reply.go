@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"encoding/json/jsontext"
+	"errors"
 	"fmt"
 	nethttp "net/http"
 	"runtime/debug"
@@ -170,6 +171,10 @@ func (s *Source) write(w nethttp.ResponseWriter, outcome connector.Settlement, i
 		problem.Document{Type: problem.Conflict, Detail: "this key was used with another body", ID: id}.Write(w)
 		return
 	case event.SettledRefused:
+		if errors.Is(outcome.Err, connector.ErrPaused) {
+			s.comeBack(w, outcome, id, "the source is paused; send the message again later")
+			return
+		}
 		s.comeBack(w, outcome, id, "there is no room for the message; send it again")
 	case event.SettledNacked, event.SettledJoined, event.SettledInvalid, event.SettledDeferred:
 		s.comeBack(w, outcome, id, "the message could be neither delivered nor kept; send it again")

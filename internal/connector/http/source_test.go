@@ -254,6 +254,23 @@ func TestEverySettlementHasItsAnswer(t *testing.T) {
 	}
 }
 
+// A sender that is refused is told whether it waits for room or for a person.
+func TestRefusalsSayWhy(t *testing.T) {
+	for want, why := range map[string]error{
+		"the source is paused; send the message again later": connector.ErrPaused,
+		"there is no room for the message; send it again":    errors.New("full"),
+	} {
+		withSource(t, nil, func(r *rig) {
+			r.relay.settle = func(context.Context, connector.Delivery) connector.Settlement {
+				return connector.Settlement{Status: event.SettledRefused, Err: fmt.Errorf("refused: %w", why)}
+			}
+			if a := r.post("{}"); a.status != 503 || a.field(t, "detail") != want {
+				t.Errorf("%v: %d %s, want %q", why, a.status, a.body, want)
+			}
+		})
+	}
+}
+
 func TestPanicOfTheHandlerIsNoAcknowledgement(t *testing.T) {
 	withSource(t, nil, func(r *rig) {
 		r.relay.settle = func(context.Context, connector.Delivery) connector.Settlement { panic("boom") }

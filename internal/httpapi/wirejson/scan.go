@@ -65,7 +65,7 @@ func tooDeep(v []byte) *Error {
 			}
 		case '{', '[':
 			if depth++; depth > MaxDepth {
-				return &Error{Offset: int64(i), Message: fmt.Sprintf("it is nested deeper than %d levels", MaxDepth)}
+				return &Error{Offset: int64(i), Message: fmt.Sprintf("the value is nested deeper than %d levels", MaxDepth)}
 			}
 		case '}', ']':
 			depth--

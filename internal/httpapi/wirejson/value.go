@@ -5,6 +5,7 @@ import (
 	"encoding/json/jsontext"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -131,8 +132,9 @@ func (r *Reader) Duration() *time.Duration {
 	if !ok {
 		return nil
 	}
-	d, err := duration.Parse(unquote(v))
-	if err != nil {
+	text := unquote(v)
+	d, err := duration.Parse(text)
+	if err != nil || strings.TrimSpace(text) != text { // which people's files may hold
 		r.Wrong("must be a duration such as 250ms, 30s, 5m, 2h or 7d, not %s", short(v))
 		return nil
 	}

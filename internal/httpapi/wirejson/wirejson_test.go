@@ -139,7 +139,7 @@ func TestWhatIsNoJSONIsRefusedWithItsPlace(t *testing.T) {
 		`{"payload":[0,{"k\u0000":1}]}`:     {"/payload/1/k\x00", 17, `a text holds NUL (\u0000)`},
 		`{"payload":["\\\u0000"]}`:          {"/payload/0", 15, `a text holds NUL (\u0000)`},
 		"{\"name\":\"a\x00b\"}":             {"/name", 10, "it is no JSON: invalid character '\\x00' in string (expecting non-control character)"},
-		deep:                                {"/payload", 11 + MaxDepth, "it is nested deeper than 100 levels"},
+		deep:                                {"/payload", 11 + MaxDepth, "the value is nested deeper than 100 levels"},
 	} {
 		_, _, err := read(body, Refuse)
 		if diff := cmp.Diff(error(want), err); diff != "" {
@@ -211,7 +211,7 @@ func TestKeepSaysWhatIsWrongWithAValue(t *testing.T) {
 		`{"a":1,"a":2}`: `the member "a" is there twice, at byte 7 of it`,
 		"[\"\xff\"]":    "it is no JSON: invalid UTF-8, at byte 2 of it",
 		`["\u0000"]`:    `a text holds NUL (\u0000), at byte 2 of it`,
-		strings.Repeat("[", 101) + strings.Repeat("]", 101): "it is nested deeper than 100 levels, at byte 100 of it",
+		strings.Repeat("[", 101) + strings.Repeat("]", 101): "the value is nested deeper than 100 levels, at byte 100 of it",
 	} {
 		q, found, err := read(`{"name":"n","payload":`+payload+`,"name":"m"}`, Keep)
 		want := []Problem{{"/payload", want}, {"/name", "is there twice"}}

@@ -91,7 +91,7 @@ func (c *creation) run(t *tx) error {
 				return err
 			}
 		} else if c.jobs[k].Hash != j.Hash {
-			return c.conflict(i, c.rows[k])
+			return c.twins(i, k)
 		}
 	}
 	if err := c.room(t); err != nil {
@@ -193,14 +193,18 @@ func (c *creation) find(t *tx, i int) error {
 	return err
 }
 
-// conflict says that a key stands for another request: of the job in a row, or
-// of none yet, where both are of one call.
+// conflict says that a key stands for another request, of the job in a row.
 func (c *creation) conflict(i int, of madeRow) error {
-	e := &store.ConflictError{Index: i, Key: c.jobs[i].Key}
-	if of.seq != 0 {
-		e.ID = c.ids.Make(at(of.at), of.seq)
+	return &store.ConflictError{Index: i, Key: c.jobs[i].Key, ID: c.ids.Make(at(of.at), of.seq)}
+}
+
+// twins says that a key stands for two requests of this call, of which the first
+// may be a repeat of one that is stored.
+func (c *creation) twins(i, first int) error {
+	if of := c.rows[first]; of.seq != 0 {
+		return c.conflict(i, of)
 	}
-	return e
+	return &store.ConflictError{Index: i, Key: c.jobs[i].Key, Twin: &first}
 }
 
 // create writes one job.

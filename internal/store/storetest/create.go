@@ -127,7 +127,7 @@ var createTests = []test{
 			r.Errorf("%+v", made)
 		}
 		_, err := r.Create(r.ctx, []store.NewJob{keyed("q", "c", 1), keyed("q", "c", 2)})
-		if e, ok := errors.AsType[*store.ConflictError](err); !ok || e.Index != 1 || e.Key != "c" {
+		if e, ok := errors.AsType[*store.ConflictError](err); !ok || e.Index != 1 || e.Key != "c" || e.ID != "" || e.Twin == nil || *e.Twin != 0 {
 			r.Errorf("two requests under one new key: %v", err)
 		}
 		if jobs := r.all(store.Filter{}); len(jobs) != 4 {
