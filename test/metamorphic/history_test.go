@@ -226,10 +226,17 @@ func (h *history) claim() {
 		w.Tasks = append(w.Tasks, lane.Task{Name: pick(h, "t", "u", "none"), Version: pick(h, "", "1", "2")})
 	}
 	if h.chance(0.4) {
-		w.ClaimID = fmt.Sprint("claim-", h.IntN(3))
+		w.ClaimID, w.Caller = fmt.Sprint("claim-", h.IntN(3)), pick(h, "", "", "key-1")
 	}
-	if h.claimed != nil && h.chance(0.15) {
-		w = *h.claimed
+	if h.claimed != nil && h.chance(0.2) {
+		queues := w.Queues
+		if w = *h.claimed; h.chance(0.3) {
+			w.Queues = queues
+			h.happened["claims again of other queues"]++
+		}
+	}
+	if h.chance(0.2) {
+		w.Timeout = pick(h, time.Second, 20*time.Second, 24*time.Hour)
 	}
 	if w.ClaimID != "" {
 		h.claimed = &w
@@ -345,8 +352,9 @@ func (h *history) newReport() store.Report {
 		return r
 	}
 	r := store.Report{
-		Type:  pick(h, store.Start, store.Heartbeat, store.AddLog, store.Complete, store.Fail, store.Fail, store.Release),
-		Lease: "lse_garbage",
+		Queues: pick(h, nil, nil, nil, []string{"a", "b"}, []string{}),
+		Type:   pick(h, store.Start, store.Heartbeat, store.AddLog, store.Complete, store.Fail, store.Fail, store.Release),
+		Lease:  "lse_garbage",
 	}
 	if running := h.model.running(); len(running) > 0 && h.chance(0.85) {
 		slices.SortFunc(running, func(a, b *modelJob) int { return slices.Index(h.model.order, a.ID) - slices.Index(h.model.order, b.ID) })

@@ -21,7 +21,6 @@ type model struct {
 	keys   map[string]modelKey
 	tokens map[string]*modelToken
 	gates  map[lane.Gate]store.Pause
-	lanes  map[lane.Key]bool // that ever had a job
 	// What the rules of graces look at: the last sweep, report and grace.
 	tick, heard, graced time.Time
 	opened              int // leases that were lengthened by an open
@@ -42,8 +41,9 @@ type modelJob struct {
 }
 
 type modelLease struct {
-	token, worker, claim    string
-	length                  time.Duration
+	token                   string
+	worker, caller, claim   string
+	length, timeout         time.Duration
 	claimed, started, heard time.Time
 	until, deadline         time.Time
 }
@@ -67,7 +67,7 @@ type modelToken struct {
 func newModel() *model {
 	return &model{
 		jobs: map[string]*modelJob{}, keys: map[string]modelKey{}, tokens: map[string]*modelToken{},
-		gates: map[lane.Gate]store.Pause{}, lanes: map[lane.Key]bool{},
+		gates: map[lane.Gate]store.Pause{},
 	}
 }
 
@@ -124,7 +124,7 @@ func (m *model) add(id string, n store.NewJob) *modelJob {
 		},
 		logs: map[int]map[int64]job.LogLine{},
 	}
-	m.jobs[id], m.order, m.lanes[laneOf(&j.Job)] = j, append(m.order, id), true
+	m.jobs[id], m.order = j, append(m.order, id)
 	if n.Key != "" {
 		m.keys[n.Key] = modelKey{id, n.Hash}
 	}
@@ -140,22 +140,31 @@ func (m *model) open(k lane.Key) bool {
 
 // claimable are the jobs that a worker can have now.
 func (m *model) claimable(w store.Want) (jobs []*modelJob) {
-	want := lane.Want{Tasks: w.Tasks}
-	for _, q := range w.Queues {
-		want.Queues = append(want.Queues, q.Queue)
-	}
 	for _, j := range m.jobs {
-		if k := laneOf(&j.Job); j.Status == job.Queued && !j.RunAt.After(m.now) && m.open(k) && want.Wants(k) {
+		if j.Status == job.Queued && !j.RunAt.After(m.now) && m.open(laneOf(&j.Job)) && wants(w, j) {
 			jobs = append(jobs, j)
 		}
 	}
 	return jobs
 }
 
+// wants says whether a claim may take a job.
+func wants(w store.Want, j *modelJob) bool {
+	want := lane.Want{Tasks: w.Tasks}
+	for _, q := range w.Queues {
+		want.Queues = append(want.Queues, q.Queue)
+	}
+	return want.Wants(laneOf(&j.Job))
+}
+
 // held are the leases that a repeated claim gets again.
 func (m *model) held(w store.Want) (tokens []string) {
 	for _, j := range m.jobs {
-		if l := j.lease; w.ClaimID != "" && l != nil && l.worker == w.Worker && l.claim == w.ClaimID && l.end().After(m.now) {
+		l := j.lease
+		if w.ClaimID == "" || l == nil || l.caller != w.Caller || l.worker != w.Worker || l.claim != w.ClaimID {
+			continue
+		}
+		if l.end().After(m.now) && wants(w, j) {
 			tokens = append(tokens, l.token)
 		}
 	}
@@ -165,13 +174,16 @@ func (m *model) held(w store.Want) (tokens []string) {
 
 // lend puts a job under a lease.
 func (m *model) lend(j *modelJob, w store.Want, token string) {
-	l := &modelLease{token: token, worker: w.Worker, claim: w.ClaimID, claimed: m.now}
+	l := &modelLease{token: token, worker: w.Worker, caller: w.Caller, claim: w.ClaimID, claimed: m.now, timeout: j.Timeout}
+	if w.Timeout > 0 {
+		l.timeout = w.Timeout
+	}
 	for _, q := range w.Queues {
 		if q.Queue == j.Queue {
 			l.length = q.Lease
 		}
 	}
-	l.until, l.deadline = m.now.Add(l.length), m.now.Add(j.Timeout)
+	l.until, l.deadline = m.now.Add(l.length), m.now.Add(l.timeout)
 	j.lease, j.Status = l, job.Running
 	j.Attempt++
 	j.Attempts = append(j.Attempts, job.Attempt{Number: j.Attempt, Worker: w.Worker, StartedAt: m.now})
@@ -187,6 +199,9 @@ func (m *model) report(r store.Report) store.Answer {
 	}
 	final := r.Type == store.Complete || r.Type == store.Fail || r.Type == store.Release
 	j := m.jobs[t.id]
+	if r.Queues != nil && !slices.Contains(r.Queues, j.Queue) {
+		return lost
+	}
 	if j.lease == nil || j.lease.token != r.Lease {
 		if final && t.settled && t.hash == r.Hash {
 			return t.answer
@@ -198,7 +213,7 @@ func (m *model) report(r store.Report) store.Answer {
 	switch r.Type {
 	case store.Start:
 		if l.started.IsZero() {
-			l.started, l.deadline = m.now, m.now.Add(j.Timeout)
+			l.started, l.deadline = m.now, m.now.Add(l.timeout)
 			j.Attempts[len(j.Attempts)-1].StartedAt = m.now
 		}
 	case store.Heartbeat:
@@ -280,6 +295,7 @@ func (m *model) end(j *modelJob, o job.Outcome, r store.Report) {
 		j.Counts.LostInRow = 0
 	case job.OutcomeReleased:
 		j.Counts.LostInRow = 0
+		m.drop(j, a.Number-100)
 	case job.OutcomeLost:
 		j.Counts.Lost++
 		j.Counts.LostInRow++
@@ -287,6 +303,20 @@ func (m *model) end(j *modelJob, o job.Outcome, r store.Report) {
 		j.Counts.Unreceived++
 	}
 	j.lease = nil
+}
+
+// drop removes an attempt that was handed back long ago.
+func (m *model) drop(j *modelJob, number int) {
+	i := slices.IndexFunc(j.Attempts, func(a job.Attempt) bool { return a.Number == number && a.Outcome == job.OutcomeReleased })
+	if i < 0 {
+		return
+	}
+	j.Attempts = slices.Delete(j.Attempts, i, i+1)
+	for _, t := range m.tokens {
+		if t.id == j.ID && t.attempt == number {
+			t.settled = false
+		}
+	}
 }
 
 // join leaves the newest of two hand-backs in a row, where nothing was logged in
@@ -475,11 +505,9 @@ func (m *model) retain(r store.Retention) (removed int) {
 // counts are what a store keeps of each lane.
 func (m *model) counts() map[lane.Key]store.LaneCount {
 	counts := map[lane.Key]store.LaneCount{}
-	for k := range m.lanes {
-		counts[k] = store.LaneCount{Lane: k}
-	}
 	for _, j := range m.jobs {
 		c := counts[laneOf(&j.Job)]
+		c.Lane = laneOf(&j.Job)
 		switch j.Status {
 		case job.Queued:
 			c.Ready++

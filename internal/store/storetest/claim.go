@@ -190,6 +190,86 @@ var claimTests = []test{
 		id := r.put(newJob("q"))
 		r.same("none holds any more: fresh ones", []string{id}, ids(r.claim(w)))
 	}},
+	{"a claim id is its caller's", func(r *rig) {
+		ids1 := []string{r.put(numbered("q", 1)), r.put(numbered("q", 2))}
+		w := want("q")
+		w.Caller, w.ClaimID, w.Max = "key-1", "claim-1", 1
+		r.same("the first", ids1[:1], ids(r.claim(w)))
+		other := w
+		other.Caller = "key-2"
+		r.same("another caller's", ids1[1:], ids(r.claim(other)))
+		w.Wait = time.Hour
+		empty := w
+		empty.Queues = want("none").Queues
+		ch := r.waiting(r.ctx, empty)
+		other.Queues, other.ClaimID = empty.Queues, empty.ClaimID
+		if got := r.claim(other); len(got) != 0 {
+			r.Errorf("another caller got %v", ids(got))
+		}
+		if n := r.Vitals().Parked; n != 1 {
+			r.Errorf("another caller ended the wait: %d wait", n)
+		}
+		id := r.put(newJob("none"))
+		r.same("who waited", []string{id}, ids(r.served(ch)))
+		r.restart(0)
+		r.same("after a restart", ids1[:1], ids(r.claim(w)))
+	}},
+	{"a claim id brings back nothing that the claim does not ask for", func(r *rig) {
+		made := map[string]string{"q": r.put(newJob("q")), "other": r.put(newJob("other"))}
+		w := want("q", "other")
+		w.ClaimID = "claim-1"
+		if got := r.claim(w); len(got) != 2 {
+			r.Fatalf("%d jobs", len(got))
+		}
+		for q, id := range made {
+			w.Queues = want(q).Queues
+			r.same("of "+q, []string{id}, ids(r.claim(w)))
+		}
+		w.Queues, w.Tasks = want("q").Queues, []lane.Task{{Name: "t", Version: "2"}}
+		if got := r.claim(w); len(got) != 0 {
+			r.Errorf("of another version: %v", ids(got))
+		}
+	}},
+	{"a claim's own timeout", func(r *rig) {
+		id := r.put(newJob("q"))
+		w := want("q")
+		w.Timeout = time.Hour
+		w.Queues[0].Lease = 2 * time.Hour
+		c := r.claim(w)[0]
+		if !c.Deadline.Equal(Start.Add(time.Hour)) || c.Job.Timeout != timeout {
+			r.Errorf("until %v, the job says %v", c.Deadline, c.Job.Timeout)
+		}
+		r.h.Clock.Pass(time.Second)
+		r.sweep()
+		r.say(report(store.Start, c))
+		if s := r.pass(time.Hour - time.Second); s.TimedOut != 0 {
+			r.Errorf("ended before: %+v", s)
+		}
+		if s := r.pass(time.Second); s.TimedOut != 1 {
+			r.Errorf("not ended an hour after its start: %+v", s)
+		}
+		r.pass(time.Minute)
+		c = r.take("q") // the job has its own again
+		if until := r.Now().Add(timeout); c.Job.ID != id || !c.Deadline.Equal(until) {
+			r.Errorf("%s until %v, want %v", c.Job.ID, c.Deadline, until)
+		}
+		r.say(report(store.Release, c))
+		w.Timeout = time.Second
+		short := r.claim(w)[0]
+		if until := r.Now().Add(time.Second); !short.Deadline.Equal(until) {
+			r.Errorf("until %v, want %v", short.Deadline, until)
+		}
+		r.restart(0)
+		r.sweep()
+		r.h.Clock.Pass(time.Minute) // a restart gives a full lease; a start counts its own again
+		r.sweep()
+		if a := r.say(report(store.Start, short)); a.Status != store.ReportTaken {
+			r.Errorf("%+v", a)
+		}
+		if s := r.pass(time.Second); s.TimedOut != 1 {
+			r.Errorf("after a restart: %+v", s)
+		}
+	}},
 	{"a claim id does not bring back a lease that lapsed", func(r *rig) {
 		id := r.put(newJob("q"))
 		w := want("q")

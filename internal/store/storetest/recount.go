@@ -73,6 +73,9 @@ func CheckCounts(ctx context.Context, s store.Store) error {
 		seen[c.Lane] = true
 		w := want[c.Lane]
 		w.Lane = c.Lane
+		if w == (store.LaneCount{Lane: c.Lane}) {
+			return fmt.Errorf("lane %+v has no job and is kept", c.Lane)
+		}
 		if c != w {
 			return fmt.Errorf("kept %+v, counted %+v", c, w)
 		}

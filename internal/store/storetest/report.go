@@ -202,6 +202,60 @@ var reportTests = []test{
 		}
 		r.same("the job", before, r.job(c.Job.ID))
 	}},
+	{"of other queues", func(r *rig) {
+		c := r.begin(newJob("q"))
+		for _, t := range []store.ReportType{store.Start, store.Heartbeat, store.AddLog, store.Complete, store.Fail, store.Release} {
+			for _, queues := range [][]string{{"other"}, {}} {
+				rep := report(t, c)
+				rep.Queues = queues
+				if a := r.say(rep); a.Status != store.LeaseLost {
+					r.Errorf("%s by who may report on %v: %+v", t, queues, a)
+				}
+			}
+		}
+		j := r.job(c.Job.ID)
+		if l, err := r.Logs(r.ctx, c.Job.ID, 1); err != nil || len(l.Lines) > 0 || j.Status != job.Running || len(j.Attempts) != 1 {
+			r.Errorf("they changed something: %+v, %+v, %v", j, l, err)
+		}
+		rep := report(store.Complete, c)
+		rep.Queues = []string{"other", "q"}
+		if a := r.say(rep); a.Status != store.ReportTaken {
+			r.Errorf("of its own queue: %+v", a)
+		}
+		if a := r.say(rep); a.Status != store.ReportTaken {
+			r.Errorf("again: %+v", a)
+		}
+		if rep.Queues = []string{"other"}; r.say(rep).Status != store.LeaseLost {
+			r.Error("the answer again, for who may not see it")
+		}
+	}},
+	{"hand-backs for ever", func(r *rig) {
+		c := r.begin(newJob("q"))
+		r.say(failure(c, job.Failure{RetryIn: new(time.Duration(0))}))
+		const n = 3 * store.HandBacks
+		var last store.Report
+		for range n {
+			c = r.take("q")
+			r.say(report(store.AddLog, c))
+			last = report(store.Release, c)
+			r.say(last)
+		}
+		j := r.job(c.Job.ID)
+		if j.Attempt != n+1 || len(j.Attempts) != store.HandBacks+1 || j.Attempts[0].Number != 1 || j.Attempts[1].Number != n-store.HandBacks+2 {
+			r.Fatalf("attempt %d, %d kept, from %+v", j.Attempt, len(j.Attempts), j.Attempts[:2])
+		}
+		if j.LastError == nil || j.Counts.Charged != 1 {
+			r.Errorf("the one that failed is not counted: %+v", j)
+		}
+		for number, there := range map[int]bool{2: false, n - store.HandBacks + 1: false, n - store.HandBacks + 2: true, n + 1: true} {
+			if l, err := r.Logs(r.ctx, j.ID, number); (err == nil) != there || there && len(l.Lines) != 1 {
+				r.Errorf("the log of attempt %d: %+v, %v", number, l, err)
+			}
+		}
+		if a := r.say(last); a.Status != store.ReportTaken {
+			r.Errorf("the newest again: %+v", a)
+		}
+	}},
 	{"hand-backs of the relay in a row", func(r *rig) {
 		w := want("q")
 		w.Worker = store.RelayWorker + "in"
