@@ -1,7 +1,8 @@
 package deliver
 
 // Catches: a send that begins at an open breaker, a held or paused endpoint, or
-// past its workers, its trials or its ramp; a place, worker or trial that is
+// past its workers, its trials, its ramp or its rate limit; a token used by a send
+// that did not begin; a retry beyond the budget; a place, worker or trial that is
 // never given back; a state that nothing gets out of; a result from before a
 // change of state that moves the breaker.
 //
@@ -25,6 +26,10 @@ type variant struct {
 	breaker *breaker.Settings
 	without []step // steps that are left out, to keep the space small
 	ramping bool   // begin with the ramp on
+	// rate is how fast a token comes, with a burst of two; zero for no limit.
+	rate time.Duration
+	// budget allows one retry for two first tries.
+	budget bool
 }
 
 func variants() []variant {
@@ -37,6 +42,9 @@ func variants() []variant {
 		{name: "hold and ramp", workers: 3, without: []step{reloads, fails}},
 		{name: "ramp already on", workers: 3, without: []step{reloads, fails, pauses}, ramping: true},
 		{name: "one worker", workers: 1, breaker: one, without: []step{reloads}},
+		{name: "rate limit and breaker", workers: 3, breaker: one, rate: 4 * time.Second, without: []step{reloads, pauses, throttled}},
+		{name: "rate limit, hold and ramp", workers: 3, rate: 2 * time.Second, without: []step{reloads, fails, pauses}},
+		{name: "retry budget", workers: 3, budget: true, rate: time.Second, without: []step{reloads, pauses, throttled, cancels, leap}},
 		{name: "reloads", workers: 2, breaker: one, without: []step{throttled, pauses, leap}},
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/ramp"
 )
 
@@ -28,8 +29,9 @@ const (
 	fails
 	cancels
 	throttled
-	tick // a second passes
-	_    = iota
+	retries // asks the budget for a retry
+	tick    // a second passes
+	_       = iota
 )
 
 const (
@@ -40,7 +42,7 @@ const (
 )
 
 func (s step) String() string {
-	names := [...]string{"begins", "succeeds", "fails", "cancels", "throttled"}
+	names := [...]string{"begins", "succeeds", "fails", "cancels", "throttled", "schedules a retry"}
 	switch {
 	case s < tick:
 		return fmt.Sprintf("%c %s", 'a'+s%callers, names[s/callers])
@@ -63,6 +65,10 @@ type world struct {
 	passes   [callers]pass
 	sends    [callers]send
 	era      uint64 // breakers that were put in so far
+	// What the test reckons of the limits: how long a token takes to come, how
+	// long until all are there, and what the budget counted.
+	token, missing time.Duration
+	firsts, taken  int
 }
 
 // send is what the test knows of a caller.
@@ -75,6 +81,12 @@ type send struct {
 	ramp  uint64 // the ramp's start that it counts for
 }
 
+// The burst of the rate limit, and how many first tries allow one retry.
+const (
+	burst     = 2
+	eachRetry = 2
+)
+
 func newWorld(v variant) *world {
 	w := &world{now: dawn, gate: gate{workers: v.workers}}
 	w.gate.ramp.SetCeiling(v.workers)
@@ -85,6 +97,13 @@ func newWorld(v variant) *world {
 	if v.ramping {
 		w.gate.ramp.Start()
 	}
+	if w.token = v.rate; v.rate > 0 {
+		w.gate.quota.bucket = limit.NewBucket(limit.Rate{PerSecond: 1 / v.rate.Seconds(), Burst: burst}, w.now)
+	}
+	if v.budget {
+		// A window that nothing falls out of.
+		w.gate.quota.budget = limit.NewBudget(limit.BudgetSettings{Ratio: 1.0 / eachRetry, Window: time.Hour}, w.now)
+	}
 	return w
 }
 
@@ -93,10 +112,24 @@ func (w *world) possible(s step) bool {
 	switch {
 	case s < succeeds:
 		return !w.sends[s%callers].open
-	case s < tick:
+	case s < retries:
 		return w.sends[s%callers].open
+	case s < tick:
+		i := s % callers
+		return w.gate.quota.budget != nil && !w.sends[i].open && w.passes[i].try == firstTry
 	}
 	return true
+}
+
+// pass lets time go by.
+func (w *world) pass(d time.Duration) {
+	w.now = w.now.Add(d)
+	w.missing = max(w.missing-d, 0)
+}
+
+// wait is how long the next token takes to come; zero for one that is there.
+func (w *world) wait() time.Duration {
+	return max(w.missing-(burst-1)*w.token, 0)
 }
 
 // generation reads the breaker's count of changes of state.
@@ -141,12 +174,14 @@ func (w *world) take(s step) error {
 		return w.end(int(i), &failure.Error{Verdict: failure.Sick}, 0)
 	case s < throttled:
 		return w.end(int(i), &failure.Error{Tags: failure.Tags{failure.Cancelled}, Verdict: failure.Neutral}, 0)
-	case s < tick:
+	case s < retries:
 		return w.end(int(i), &failure.Error{Verdict: failure.Neutral, Throttled: true}, holdFor)
+	case s < tick:
+		return w.retry(int(i))
 	case s == tick:
-		w.now = w.now.Add(time.Second)
+		w.pass(time.Second)
 	case s == leap:
-		w.now = w.now.Add(4 * time.Second)
+		w.pass(4 * time.Second)
 	case s == pauses:
 		w.gate.paused = !w.gate.paused
 	case s == reloads:
@@ -161,13 +196,27 @@ func (w *world) take(s step) error {
 	return w.check()
 }
 
+// retry asks the budget for a retry and compares its answer.
+func (w *world) retry(i int) error {
+	want := w.taken < w.firsts/eachRetry
+	got := w.gate.quota.charge(w.now)
+	if got != want {
+		return fmt.Errorf("the budget says %v to a retry after %d first tries and %d retries", got, w.firsts, w.taken)
+	}
+	if got {
+		w.taken++
+		w.passes[i].try = retrying
+	}
+	return w.check()
+}
+
 // begin tries to begin a send and compares the answer with what the test knows.
 func (w *world) begin(i int) error {
 	before := w.snapshot()
 	w.gate.settle()
 	ramped, ramping := w.gate.ramp.Limit()
 	open, onRamp := w.open(), w.onRamp()
-	if w.gate.holding && !w.now.Before(w.held) && !w.gate.paused && w.gate.workers > 1 {
+	if w.gate.holding && !w.now.Before(w.held) && !w.gate.paused && w.gate.workers > 1 && w.wait() == 0 {
 		ramped, ramping, onRamp = 1, true, 0 // this is when the end of the hold is noticed
 	}
 	full := before.State == breaker.HalfOpen && w.trials() >= w.settings.HalfOpenMax
@@ -175,7 +224,11 @@ func (w *world) begin(i int) error {
 	switch {
 	case before.State == breaker.Open, full:
 		want = shut
-	case w.gate.paused, w.now.Before(w.held), open >= w.gate.workers, ramping && onRamp >= ramped:
+	case w.gate.paused, w.now.Before(w.held):
+		want = waits
+	case w.wait() > 0:
+		want = limited
+	case open >= w.gate.workers, ramping && onRamp >= ramped:
 		want = waits
 	default:
 		want = goes
@@ -185,7 +238,17 @@ func (w *world) begin(i int) error {
 	if got.answer != want {
 		return fmt.Errorf("%c is told %d, want %d", 'a'+i, got.answer, want)
 	}
+	if want == limited {
+		at, next := w.now.Add(w.wait()), w.gate.next(w.now)
+		if !got.until.Equal(at) || !next.After(w.now) || next.After(at) {
+			return fmt.Errorf("%c waits for the token of %v until %v, and the gate looks again at %v", 'a'+i, at.Sub(dawn), got.until.Sub(dawn), next.Sub(dawn))
+		}
+	}
 	if want == goes {
+		w.missing += w.token
+		if w.passes[i].try == firstTry {
+			w.firsts++
+		}
 		w.sends[i] = send{true, w.era, generation(w.gate.breaker), before.State == breaker.HalfOpen, w.now, w.started()}
 	}
 	return w.check()
@@ -197,7 +260,7 @@ func (w *world) end(i int, f *failure.Error, hold time.Duration) error {
 	w.gate.settle()
 	s := w.sends[i]
 	stale := s.state != generation(w.gate.breaker) || s.era != w.era
-	w.sends[i] = send{}
+	w.sends[i], w.passes[i].try = send{}, firstTry
 	if until := w.now.Add(hold); hold > 0 && until.After(w.held) {
 		w.held = until
 	}
@@ -247,6 +310,10 @@ func (w *world) check() error {
 		return fmt.Errorf("%d busy of %d workers", w.gate.busy, w.gate.workers)
 	case w.gate.ramp.InFlight() != w.onRamp():
 		return fmt.Errorf("%d on the ramp with %d open sends of this start", w.gate.ramp.InFlight(), w.onRamp())
+	case w.token > 0 && !w.gate.quota.bucket.Look(w.now).Equal(w.now.Add(w.wait())):
+		return fmt.Errorf("the next token comes in %v, want %v", w.gate.quota.bucket.Look(w.now).Sub(w.now), w.wait())
+	case w.gate.quota.budget != nil && w.gate.quota.budget.Left(w.now) != max(w.firsts/eachRetry-w.taken, 0):
+		return fmt.Errorf("%d retries are left after %d first tries and %d retries", w.gate.quota.budget.Left(w.now), w.firsts, w.taken)
 	case !w.gate.heldUntil.Equal(w.held):
 		return fmt.Errorf("held until %v, want %v", w.gate.heldUntil.Sub(dawn), w.held.Sub(dawn))
 	case w.gate.breaker == nil:
@@ -277,13 +344,15 @@ func (w *world) escapes() error {
 			}
 		}
 	}
-	w.now = w.now.Add(w.settings.MaxOpenFor + holdFor)
+	w.pass(w.settings.MaxOpenFor + holdFor)
 	for opened, n := false, 0; n < 2*callers+4; n++ {
+		w.pass(w.wait())
 		if err := w.take(begins); err != nil {
 			return err
 		}
 		if s := w.snapshot(); !opened && s.State == breaker.Open {
-			opened, w.now = true, s.OpenUntil
+			opened = true
+			w.pass(s.OpenUntil.Sub(w.now))
 			continue
 		}
 		if !w.sends[0].open {
@@ -311,6 +380,9 @@ type key struct {
 	sends              [callers]send
 	takes              [callers]ramp.Ticket
 	marks              [callers]breaker.Mark
+	missing            time.Duration
+	firsts, taken      int
+	tries              [callers]try
 }
 
 func (w *world) key() key {
@@ -318,12 +390,16 @@ func (w *world) key() key {
 		now: w.now.Sub(dawn), held: w.held.Sub(dawn), snap: w.snapshot(),
 		generation: generation(w.gate.breaker), era: w.era, guarded: w.gate.breaker != nil,
 		paused: w.gate.paused, holding: w.gate.holding, ramp: w.gate.ramp, sends: w.sends,
+		missing: w.missing,
+	}
+	if w.gate.quota.budget != nil {
+		k.firsts, k.taken = w.firsts, w.taken
 	}
 	if b := w.gate.breaker; b != nil {
 		k.openFor = time.Duration(reflect.ValueOf(b).Elem().FieldByName("openFor").Int())
 	}
 	for i := range w.passes {
-		k.takes[i], k.marks[i] = w.passes[i].take, w.passes[i].mark
+		k.takes[i], k.marks[i], k.tries[i] = w.passes[i].take, w.passes[i].mark, w.passes[i].try
 	}
 	return k
 }

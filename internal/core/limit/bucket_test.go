@@ -251,6 +251,35 @@ func TestBucketDoesNotDrift(t *testing.T) {
 	}
 }
 
+// TestLookPastOthers holds it to what comes of it: the others take their tokens
+// one by one as soon as they are there. With a burst of one each of them may lose
+// the part of a nanosecond that it waits too long.
+func TestLookPastOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rates().Draw(t, "rate")
+		b, now := limit.NewBucket(r, start), start
+		for range min(rapid.IntRange(0, 20).Draw(t, "taken before"), r.Burst) {
+			b.Take(now)
+		}
+		now = now.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "then")))
+		n := rapid.IntRange(0, 50).Draw(t, "others")
+		want := b.LookPast(now, n)
+		if left := b.Left(now); (n < left) != want.Equal(now) {
+			t.Fatalf("behind %d others and with %d tokens there: %v from now", n, left, want.Sub(now))
+		}
+		at := now
+		for range n {
+			at = b.Look(at)
+			if !b.Take(at) {
+				t.Fatal("no token though it was said to be there")
+			}
+		}
+		if late := b.Look(at).Sub(want); late < 0 || late > time.Duration(n) {
+			t.Fatalf("behind %d others: told %v from now, it comes %v later", n, want.Sub(now), late)
+		}
+	})
+}
+
 // The story that Put has to get right: a token that lay in the bucket while it
 // filled up again has come back by itself.
 func TestPutDoesNotGiveTwice(t *testing.T) {
