@@ -134,7 +134,8 @@ func (a *api) admit(q *request, c *call) error {
 		return &refusal{problem.Document{Type: problem.Unauthenticated,
 			Detail: "the call needs an API key: send Authorization: Bearer pawl_…; pawl keys create makes one"}}
 	}
-	who, err := a.server.Authenticate(q.Context(), strings.TrimSpace(secret))
+	q.secret = strings.TrimSpace(secret)
+	who, err := a.server.Authenticate(q.Context(), q.secret)
 	if err != nil {
 		return err
 	}

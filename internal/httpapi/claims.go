@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -73,11 +75,36 @@ func (a *api) claim(q *request) error {
 		}
 		got = store.Claim{Now: a.store.Now()} // nothing came: the worker asks the next server
 	}
+	if err := a.stillGood(q, &w, got.Jobs); err != nil {
+		return err
+	}
 	size := 64
 	for i := range got.Jobs {
 		size += 512 + jobSize(got.Jobs[i].Job)
 	}
 	return q.answer(http.StatusOK, a.appendClaim(make([]byte, 0, size), &got))
+}
+
+// stillGood hands the leases back and returns the error where the key became bad
+// while its claim waited, revoked or expired.
+func (a *api) stillGood(q *request, w *jobserver.Want, jobs []store.Claimed) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	ctx := context.WithoutCancel(q.Context()) // the leases are given, whoever is gone
+	_, bad := a.server.Authenticate(ctx, q.secret)
+	if !errors.Is(bad, jobserver.ErrUnauthenticated) { // what can't be looked up was good
+		return nil
+	}
+	back := make([]store.Report, len(jobs))
+	for i := range jobs {
+		back[i] = store.Report{Type: store.Release, Lease: jobs[i].Lease}
+	}
+	if _, err := a.server.Report(ctx, w.Worker, back); err != nil {
+		a.log.Warn("jobs claimed with a key that is not good any more could not be handed back; they come back when their leases lapse",
+			"jobs", len(jobs), "worker", w.Worker, "error", err)
+	}
+	return bad
 }
 
 // stopped reports whether the call was ended by the server's stop alone.

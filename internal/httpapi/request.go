@@ -41,10 +41,11 @@ const MaxWait = jobserver.MaxClaimWait
 // request is a request whose key may make its call.
 type request struct {
 	*http.Request
-	w     http.ResponseWriter
-	who   jobserver.Principal
-	large *semaphore.Semaphore
-	held  int64 // of large
+	w      http.ResponseWriter
+	who    jobserver.Principal
+	secret string // of the key
+	large  *semaphore.Semaphore
+	held   int64 // of large
 }
 
 // hold takes what a large request may fill, until it is done.

@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/store"
 )
 
 func TestAClaimIsWhatTheWorkerAskedFor(t *testing.T) {
@@ -347,5 +348,55 @@ func TestManyAtOnce(t *testing.T) {
 	all := is[Queues](r.call("operate", "GET", "/v3/queues", ""), 200).Queues[0].Counts
 	if diff := cmp.Diff(Counts{Succeeded: callers * each}, all); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A key that was revoked or has expired while its claim waits gets no job, and
+// the job goes to the next who asks.
+func TestAKeyThatEndsWhileItsClaimWaits(t *testing.T) {
+	var expires time.Time
+	for name, end := range map[string]func(r *rig){
+		"it was revoked": func(r *rig) {
+			if err := r.store.RevokeKey(r.Context(), "work"); err != nil {
+				r.Fatal(err)
+			}
+		},
+		"it has expired": func(r *rig) {
+			for !r.store.Now().After(expires) {
+				time.Sleep(time.Millisecond)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			if name == "it has expired" {
+				expires = r.store.Now().Add(2 * time.Second)
+				secret, k, err := jobserver.NewKey(jobserver.KeyRequest{Name: "brief", Scopes: []store.Scope{store.ScopeWork}, Expires: expires}, r.store.Now())
+				if err == nil {
+					err = r.store.AddKey(t.Context(), k)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.secret["work"] = secret
+			}
+			done := make(chan answer, 1)
+			go func() {
+				done <- r.call("work", "POST", "/v3/claims", `{"worker":"worker-1","queues":["emails"],"wait":"60s"}`)
+			}()
+			for r.store.Vitals().Parked == 0 {
+				time.Sleep(time.Millisecond) // the claim is not waiting yet
+			}
+			end(r)
+			made := r.make(aJob)
+			a := <-done
+			if d := a.fails(problem.Unauthenticated); !strings.Contains(d.Detail, name) {
+				t.Error(d.Detail)
+			}
+			got := is[Claim](r.call("admin", "POST", "/v3/claims", `{"worker":"worker-2","queues":["emails"],"wait":"0s"}`), 200)
+			if len(got.Jobs) != 1 || got.Jobs[0].Job.ID != made.ID || got.Jobs[0].Attempt != 2 || got.Jobs[0].Job.AttemptsCharged != 0 {
+				t.Errorf("the next worker got %+v", got.Jobs)
+			}
+		})
 	}
 }
