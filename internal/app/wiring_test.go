@@ -35,6 +35,8 @@ destinations:
     transforms: [ { jq: '.seven' } ]
     circuit_breaker: { min_requests: 7 }
     retry: { attempts: 7 }
+    rate_limit: { per_second: 7 }
+    retry_budget: { ratio: 0.7 }
   - { name: next, type: stdout }
 `
 
@@ -61,7 +63,8 @@ func TestEveryKeyReachesTheEngine(t *testing.T) {
 	if err != nil || string(m.Body) != "7" {
 		t.Errorf("transforms make %+v, %v", m, err)
 	}
-	if spec.Retry.Attempts != 7 || spec.Breaker.MinRequests != 7 || spec.WhenOpen != deliver.FailWhenOpen {
+	if spec.Retry.Attempts != 7 || spec.Breaker.MinRequests != 7 || spec.WhenOpen != deliver.FailWhenOpen ||
+		spec.RateLimit.PerSecond != 7 || spec.RetryBudget.Ratio != 0.7 {
 		t.Errorf("told %+v", spec)
 	}
 	e := &Engine{opts: EngineOptions{Registry: builtin.Connectors()}}
