@@ -20,6 +20,8 @@ type oracle struct {
 	// again counts sends that were repeated on a fresh connection, by endpoint.
 	again map[string]int
 	tries map[trial]int // attempts by endpoint and message id
+	// Attempts that waited for a rate limit, and hops for want of a retry budget.
+	limited, spent int
 }
 
 type place struct {
@@ -33,6 +35,10 @@ type trial struct{ endpoint, id string }
 type span struct {
 	id         string
 	begin, end time.Time
+	// number counts the message's tries here, ready is when it began to wait for
+	// this one: a retry was scheduled then.
+	number int
+	ready  time.Time
 }
 
 func (o *oracle) init(w *world) {
@@ -47,10 +53,19 @@ func (o *oracle) take(life int, e event.Event) {
 	at := place{life, e.Endpoint}
 	switch e.Kind {
 	case event.AttemptEnded:
-		o.sends[at] = append(o.sends[at], span{e.MessageID, e.At.Add(-e.Took), e.At})
+		o.sends[at] = append(o.sends[at], span{
+			id: e.MessageID, begin: e.At.Add(-e.Took), end: e.At, number: e.Number, ready: e.At.Add(-e.Took - e.Waited),
+		})
 		o.tries[trial{e.Endpoint, e.MessageID}]++
 		if most := o.destination(e.Endpoint).Attempts; e.Number > most {
 			o.w.wrong(e.MessageID, "attempt %d at %s, whose policy has %d", e.Number, e.Endpoint, most)
+		}
+		if e.Limited > 0 {
+			o.limited++
+		}
+	case event.Hopped:
+		if e.Hop == message.HopBudget {
+			o.spent++
 		}
 	case event.BreakerMoved:
 		o.moves[at] = append(o.moves[at], e)
@@ -78,7 +93,7 @@ func (o *oracle) isolated(e event.Event) {
 		o.w.wrong(e.MessageID, "failed at %s, which is always well: %s", e.Endpoint, e.Error)
 	case e.Took > mostTook:
 		o.w.wrong(e.MessageID, "took %v at %s, which is always well", e.Took, e.Endpoint)
-	case e.Waited > mostWaited && !o.w.plan.pauses(e.Endpoint):
+	case e.Waited-e.Limited > mostWaited && !o.w.plan.pauses(e.Endpoint):
 		o.w.wrong(e.MessageID, "waited %v for %s, which is always well", e.Waited, e.Endpoint)
 	}
 }
@@ -289,6 +304,8 @@ func (o *oracle) judgeSends() {
 		}
 	}
 	for at, sends := range o.sends {
+		o.judgeRate(at, sends)
+		o.judgeBudget(at, sends)
 		b := o.destination(at.endpoint).Breaker
 		if b == nil {
 			continue

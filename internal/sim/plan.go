@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/core/limit"
 )
 
 // Plan is everything about a run that a seed decides.
@@ -36,6 +37,8 @@ type DestinationPlan struct {
 	Workers, Places    int
 	Breaker            *breaker.Settings
 	FailWhenOpen       bool
+	Rate               *limit.Rate
+	Budget             *limit.BudgetSettings
 	RespectsRetryAfter bool
 	Spells             []Spell
 }
@@ -121,7 +124,27 @@ func Draw(seed uint64) Plan {
 			At: between(r, time.Second, length), What: What(r.IntN(4)), Destination: r.IntN(n), For: between(r, 0, 4*time.Second),
 		})
 	}
+	p.drawLimits()
 	return p
+}
+
+// drawLimits gives some destinations a rate limit or a retry budget. It has
+// numbers of its own, so that the rest of a seed's plan is what it is without. A
+// rate lets at least one message of every caller through each second: one without
+// a key that is sent again after a 504 is another one, so below what callers send
+// again the lanes would never empty.
+func (p *Plan) drawLimits() {
+	r := rand.New(rand.NewPCG(p.Seed, 0xd1b54a32d192ed03))
+	for i := range p.Destinations {
+		d := &p.Destinations[i]
+		if chance(r, 0.3) {
+			least := float64(p.Callers * len(p.Routes))
+			d.Rate = &limit.Rate{PerSecond: least * (1 + 2*r.Float64()), Burst: 1 + r.IntN(10)}
+		}
+		if chance(r, 0.3) {
+			d.Budget = &limit.BudgetSettings{Ratio: r.Float64(), MinPerSecond: r.Float64(), Window: between(r, time.Second, 10*time.Second)}
+		}
+	}
 }
 
 func drawDestination(r *rand.Rand, i, n int) DestinationPlan {
@@ -206,6 +229,12 @@ func (p Plan) String() string {
 		if s := d.Breaker; s != nil {
 			fmt.Fprintf(&b, ", opens at %.2f of %d for %v to %v, %d trials, fails when open: %v",
 				s.FailureRatio, s.MinRequests, s.OpenFor, s.MaxOpenFor, s.HalfOpenMax, d.FailWhenOpen)
+		}
+		if d.Rate != nil {
+			fmt.Fprintf(&b, ", at most %.2f/s, burst %d", d.Rate.PerSecond, d.Rate.Burst)
+		}
+		if s := d.Budget; s != nil {
+			fmt.Fprintf(&b, ", retries %.2f of firsts and %.2f/s within %v", s.Ratio, s.MinPerSecond, s.Window)
 		}
 		fmt.Fprintf(&b, "; %v\n", d.Spells)
 	}

@@ -128,6 +128,7 @@ func (d DestinationPlan) spec(dest connector.Destination, plan Plan) deliver.Spe
 	s := deliver.Spec{
 		Name: d.Name, Connector: dest, Retry: policy, Timeout: d.Timeout, Deadline: d.Deadline,
 		Workers: d.Workers, MaxPending: d.Places, Breaker: d.Breaker,
+		RateLimit: d.Rate, RetryBudget: d.Budget,
 	}
 	if d.FailWhenOpen {
 		s.WhenOpen = deliver.FailWhenOpen

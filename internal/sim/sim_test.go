@@ -2,7 +2,8 @@ package sim
 
 // Catches: a message that is acknowledged and then nowhere; a letter too many,
 // too few or with a wrong story; a key that changes; more attempts or trials
-// than the policy has; a send past an open breaker; a place, worker, goroutine
+// than the policy has; a send past an open breaker or faster than a rate limit; a
+// retry beyond the budget; a place, worker, goroutine
 // or generation that is left; a stop, a reload, a full disk or a power cut that
 // loses something. A failure prints its seed, how to replay it, and its story.
 
@@ -50,12 +51,14 @@ func TestSimulation(t *testing.T) {
 				defer mu.Unlock()
 				all.Messages, all.Attempts = all.Messages+r.Messages, all.Attempts+r.Attempts
 				all.Letters, all.Late = all.Letters+r.Letters, all.Late+r.Late
+				all.Limited, all.Spent = all.Limited+r.Limited, all.Spent+r.Spent
 			})
 		}
 	})
 	n := int(to - from + 1)
-	t.Logf("%d messages, %d attempts, %d letters, %d answers came late", all.Messages, all.Attempts, all.Letters, all.Late)
-	if n >= 50 && (all.Attempts < 100*n || all.Letters < 5*n || all.Late < n) {
+	t.Logf("%d messages, %d attempts, %d letters, %d answers came late, %d attempts waited for a rate limit, %d were left for want of a retry budget",
+		all.Messages, all.Attempts, all.Letters, all.Late, all.Limited, all.Spent)
+	if n >= 50 && (all.Attempts < 100*n || all.Letters < 5*n || all.Late < n || all.Limited < n || all.Spent < n) {
 		t.Error("the simulation has become too tame to find anything")
 	}
 }

@@ -26,8 +26,9 @@ type Report struct {
 	// problem names one.
 	Story string
 	// Messages, Attempts, Letters and Late count what there was; Late are the
-	// answers with a 504.
-	Messages, Attempts, Letters, Late int
+	// answers with a 504. Limited are attempts that waited for a rate limit, Spent
+	// hops for want of a retry budget.
+	Messages, Attempts, Letters, Late, Limited, Spent int
 }
 
 // world is a run.
@@ -76,6 +77,7 @@ func Run(plan Plan) Report {
 	return Report{
 		Plan: plan, Problems: w.problems, Story: w.story.about(w.about),
 		Messages: len(w.records), Attempts: w.oracle.attempts(), Letters: letters, Late: w.late,
+		Limited: w.oracle.limited, Spent: w.oracle.spent,
 	}
 }
 
