@@ -71,8 +71,7 @@ func Millis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// maxPlain is long enough for any id, and keeps 131,072 entries in memory under
-// about 64 MiB.
+// maxPlain is as long as a message's id may be.
 const maxPlain = 256
 
 // Short is what is stored of a key: a long one, which may be a whole message, is

@@ -43,7 +43,8 @@ type Marks interface {
 	// done. It is the owner's still where it was before, from now on for this
 	// lease: so a repeat of a call whose answer was lost is harmless. Where its
 	// outcome stays Unknown the mark may stand: an owner that goes on without the
-	// store calls Settle or Forget at its end all the same.
+	// store calls Settle or Forget at its end all the same. At worst a mark that
+	// was long on its way stands for its lease with nobody behind it.
 	Mark(ctx context.Context, key, owner string, lease time.Duration) (State, error)
 	// Keep makes the lease end that long from now. ErrLost says that the mark is
 	// not the owner's any more: the lease is over, or it is done. A mark that ran

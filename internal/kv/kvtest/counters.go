@@ -78,7 +78,7 @@ var counterTests = []test{
 			// Reading does not prolong it.
 			return r.add(r.b, k, slot(1, 0))[0].Counts[0] == 0
 		})
-		r.notBefore(start, short)
+		r.notEarly(start)
 		if got := r.add(r.b, k, slot(2, 0))[0].Counts[0]; got != 6 && got != 1 { // 1 on a machine that stood still
 			r.Errorf("the other slot has %d", got)
 		}

@@ -57,13 +57,17 @@ func Run(t *testing.T, h Harness) {
 			t.Run(c.name, func(t *testing.T) {
 				within(t, func(t *testing.T) {
 					r := &rig{T: t, ctx: t.Context(), a: h.Open(t), b: h.Open(t), salt: rand.Text()}
-					defer r.a.Close()
-					defer r.b.Close()
+					defer r.close()
 					c.f(r)
 				})
 			})
 		}
 	}
+}
+
+func (r *rig) close() {
+	r.must(r.a.Close())
+	r.must(r.b.Close())
 }
 
 // key makes a key of this test.
@@ -111,21 +115,21 @@ func (r *rig) until(what string, yes func() bool) {
 	}
 }
 
-// untilMine waits until a key is free, and has it.
-func (r *rig) untilMine(s kv.Store, key, owner string) {
+// untilTwo waits until a key is free for owner two, who has it then.
+func (r *rig) untilTwo(s kv.Store, key string) {
 	r.Helper()
 	r.until("the key is free", func() bool {
-		got, err := s.Mark(r.ctx, key, owner, long)
+		got, err := s.Mark(r.ctx, key, "two", long)
 		r.must(err)
 		return got.Found == kv.Mine
 	})
 }
 
-// notBefore checks that at least so long has passed.
-func (r *rig) notBefore(start time.Time, d time.Duration) {
+// notEarly checks that what was to last for short did.
+func (r *rig) notEarly(start time.Time) {
 	r.Helper()
-	if passed := time.Since(start); passed < d-slack {
-		r.Errorf("over after %v, want %v", passed, d)
+	if passed := time.Since(start); passed < short-slack {
+		r.Errorf("over after %v, want %v", passed, short)
 	}
 }
 

@@ -54,8 +54,8 @@ var markTests = []test{
 	{"a lease ends, and its owner is fenced", func(r *rig) {
 		k, start := r.key("k"), time.Now()
 		r.markFor(r.a, k, "one", short, kv.Mine)
-		r.untilMine(r.b, k, "two")
-		r.notBefore(start, short)
+		r.untilTwo(r.b, k)
+		r.notEarly(start)
 		r.is(r.a.Keep(r.ctx, k, "one", long), kv.ErrLost)
 		r.is(r.a.Settle(r.ctx, k, "one", long), kv.ErrLost)
 		r.must(r.a.Forget(r.ctx, k, "one"))
@@ -71,17 +71,17 @@ var markTests = []test{
 			return r.a.Keep(r.ctx, kept, "one", long) == nil
 		})
 		r.markFor(r.a, clock, "one", short, kv.Mine)
-		r.untilMine(r.b, clock, "two")
+		r.untilTwo(r.b, clock)
 		r.mark(r.b, kept, "two", kv.Taken)
 		start := time.Now()
 		r.must(r.a.Keep(r.ctx, kept, "one", short))
-		r.untilMine(r.b, kept, "two")
-		r.notBefore(start, short)
+		r.untilTwo(r.b, kept)
+		r.notEarly(start)
 	}},
 	{"what ran out is settled all the same, but not kept", func(r *rig) {
 		k := r.key("k")
 		r.markFor(r.a, k, "one", time.Millisecond, kv.Mine)
-		r.untilMine(r.b, k, "two")
+		r.untilTwo(r.b, k)
 		r.must(r.b.Forget(r.ctx, k, "two"))
 		r.is(r.a.Keep(r.ctx, k, "one", long), kv.ErrLost)
 		r.must(r.a.Settle(r.ctx, k, "one", long))
@@ -91,8 +91,8 @@ var markTests = []test{
 		k, start := r.key("k"), time.Now()
 		r.mark(r.a, k, "one", kv.Mine)
 		r.must(r.a.Settle(r.ctx, k, "one", short))
-		r.untilMine(r.b, k, "two")
-		r.notBefore(start, short)
+		r.untilTwo(r.b, k)
+		r.notEarly(start)
 	}},
 	{"what is settled stays so", func(r *rig) {
 		k := r.key("k")

@@ -34,8 +34,7 @@ func RunNetwork(t *testing.T, n Network) {
 		t.Run(c.name, func(t *testing.T) {
 			p := NewProxy(t, n.Addr)
 			w := &wire{&rig{T: t, ctx: t.Context(), a: n.Open(t, p.Addr()), b: n.Open(t, n.Addr), salt: rand.Text()}, p}
-			defer w.a.Close()
-			defer w.b.Close()
+			defer w.close()
 			c.f(w)
 		})
 	}
@@ -193,16 +192,30 @@ var networkTests = []struct {
 					ctx, cancel := context.WithTimeout(w.ctx, 10*time.Millisecond)
 					_, err := w.a.Mark(ctx, w.key(fmt.Sprint(i, " ", j)), "one", long)
 					cancel()
-					if !errors.Is(err, kv.ErrUnavailable) {
-						w.Errorf("the error is %v", err)
-					}
+					unavailableIn(w, err, nil)
 				}
 			})
 		}
 		all.Wait()
+		w.until("the connection is given up", func() bool {
+			ctx, cancel := context.WithTimeout(w.ctx, 10*time.Millisecond)
+			defer cancel()
+			unavailableIn(w, w.a.Ping(ctx), nil)
+			return w.proxy.Accepted() > 1
+		})
 		w.proxy.Mend()
 		w.until("it is there", func() bool { return w.a.Ping(w.ctx) == nil })
 		w.mark(w.a, w.key("k"), "one", kv.Mine)
+	}},
+	{"a server that was silent from the start", func(w *wire) {
+		w.proxy.Hold()
+		ctx, cancel := context.WithTimeout(w.ctx, short)
+		defer cancel()
+		for op, f := range operations(w.a, w.key("k"), "one") {
+			unavailable(w, f(ctx), op, kv.NotDone, context.DeadlineExceeded)
+		}
+		w.must(w.a.Close())
+		unavailable(w, w.a.Ping(w.ctx), kv.OpPing, kv.NotDone, kv.ErrClosed)
 	}},
 	{"closed while an answer is awaited", func(w *wire) {
 		w.warm()
@@ -216,9 +229,10 @@ var networkTests = []struct {
 	}},
 }
 
-// unavailableIn checks an error of a goroutine that is not the test's own.
+// unavailableIn checks an error, also in a goroutine that is not the test's own,
+// and its cause, if that is not nil.
 func unavailableIn(t testing.TB, err, cause error) {
-	if !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, cause) {
+	if !errors.Is(err, kv.ErrUnavailable) || cause != nil && !errors.Is(err, cause) {
 		t.Errorf("the error is %v, want Unavailable and %v", err, cause)
 	}
 }

@@ -1,10 +1,12 @@
 package kvtest
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Proxy stands before a server and fails on demand. Safe for concurrent use.
@@ -19,6 +21,7 @@ type Proxy struct {
 	mode     mode
 	conns    map[net.Conn]struct{}
 	silenced int // bytes of answers that were held or swallowed
+	accepted int // connections
 	running  sync.WaitGroup
 }
 
@@ -71,7 +74,7 @@ func (p *Proxy) Mend() {
 	if p.listener != nil {
 		return
 	}
-	l, err := net.Listen("tcp", p.addr)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", p.addr)
 	if err != nil {
 		p.t.Errorf("the proxy can't listen again: %v", err)
 		return
@@ -96,11 +99,24 @@ func (p *Proxy) set(m mode) {
 // WaitSilenced waits until an answer was held or swallowed: the server has done
 // what was asked.
 func (p *Proxy) WaitSilenced() {
+	p.t.Helper()
+	end := time.Now().Add(patience)
+	defer time.AfterFunc(patience, p.changed.Broadcast).Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.silenced == 0 {
+		if !time.Now().Before(end) {
+			p.t.Fatalf("the server sent no answer within %v", patience)
+		}
 		p.changed.Wait()
 	}
+}
+
+// Accepted returns how many connections were made.
+func (p *Proxy) Accepted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted
 }
 
 func (p *Proxy) accept(l net.Listener) {
@@ -109,7 +125,7 @@ func (p *Proxy) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target)
+		server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.target)
 		if err != nil {
 			c.Close()
 			continue
@@ -126,6 +142,7 @@ func (p *Proxy) accept(l net.Listener) {
 func (p *Proxy) add(l net.Listener, ends ...net.Conn) (ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.accepted++
 	for _, c := range ends {
 		if p.listener != l {
 			c.Close()

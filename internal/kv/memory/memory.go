@@ -15,8 +15,9 @@ type Options struct {
 	// Max bounds the leases, the settled marks and the slots of counters, each by
 	// itself. Where it is reached, the settled mark or the slot goes that ends
 	// first; a lease is never taken from its owner, so a new one is then refused
-	// as Unavailable. Zero is 131,072: at some 250 bytes each 32 MiB of each
-	// kind, and as many as the relay itself remembers.
+	// as Unavailable. Zero is 131,072, as many as the relay itself remembers:
+	// at 250 bytes each, 600 with the longest keys and owners, 32 MiB of each
+	// kind, 75 at most.
 	Max int
 }
 
@@ -56,7 +57,7 @@ type entry struct {
 	since time.Time // when it was settled; zero for a lease
 
 	place  place
-	counts [kv.MaxCounts]int64
+	counts *[kv.MaxCounts]int64 // nil for a mark
 }
 
 // New returns an empty store.
@@ -252,7 +253,7 @@ func (s *Store) add(at place, counts []int64, now time.Time, ttl time.Duration) 
 		if len(s.slots) >= s.max {
 			s.drop(s.slots.first())
 		}
-		e = &entry{place: at, until: now.Add(whole(ttl))}
+		e = &entry{place: at, until: now.Add(whole(ttl)), counts: new([kv.MaxCounts]int64)}
 		s.counters[at] = e
 		s.slots.add(e)
 	case changed:

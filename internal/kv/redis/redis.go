@@ -80,6 +80,9 @@ func (s *Store) Mark(ctx context.Context, key, owner string, lease time.Duration
 	if err != nil {
 		return kv.State{}, err
 	}
+	if n[0] < int64(kv.Mine) || n[0] > int64(kv.Done) {
+		return kv.State{}, s.unavailable(kv.OpMark, fmt.Errorf("an answer of no meaning: %d", n[0]))
+	}
 	// The server's clock may have been set back.
 	return kv.State{Found: kv.Found(n[0]), Left: span(n[1]), Age: span(n[2])}, nil
 }
