@@ -11,7 +11,6 @@ import (
 
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
-	"github.com/pawlhq/pawl/internal/semaphore"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -38,11 +37,11 @@ type api struct {
 	log      *slog.Logger
 	stopping context.Context
 	document []byte
-	large    *semaphore.Semaphore // bytes of large requests
+	memory   *memory
 }
 
-func newAPI(o Options) *api {
-	a := &api{server: o.Server, store: o.Store, log: o.Log, stopping: o.Stopping, large: semaphore.New(maxLarge)}
+func newAPI(o Options, m *memory) *api {
+	a := &api{server: o.Server, store: o.Store, log: o.Log, stopping: o.Stopping, memory: m}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -54,8 +53,11 @@ func newAPI(o Options) *api {
 
 // Handler serves every call of Calls, and answers any other path as one that is
 // not there. Safe for concurrent use.
-func Handler(o Options) http.Handler {
-	a := newAPI(o)
+func Handler(o Options) http.Handler { return handlerIn(o, process) }
+
+// handlerIn is the Handler whose large requests fill m.
+func handlerIn(o Options, m *memory) http.Handler {
+	a := newAPI(o, m)
 	a.document = Document(o.Version)
 	return a.mux(calls)
 }
@@ -66,7 +68,7 @@ func Handler(o Options) http.Handler {
 //	POST   /v3/keys         KeyRequest makes one: 201, NewKey
 //	DELETE /v3/keys/{name}  revokes one, by name or id: 204
 //	POST   /v3/backup       BackupRequest copies the store: BackedUp
-func Local(o Options) http.Handler { return newAPI(o).mux(localCalls) }
+func Local(o Options) http.Handler { return newAPI(o, process).mux(localCalls) }
 
 // mux routes the calls: by path, then by method, so that a wrong method is
 // answered with those that there are.
@@ -109,8 +111,8 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // handler checks who calls, serves the call and answers for what failed.
 func (a *api) handler(c *call) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		q := &request{Request: r, w: w, large: a.large}
-		defer q.done()
+		q := &request{Request: r, w: w, hold: hold{of: a.memory}}
+		defer q.hold.shrink(0)
 		err := a.admit(q, c)
 		if err == nil && r.URL.RawQuery != "" && !c.asks() {
 			err = q.query().err()
@@ -142,7 +144,7 @@ func (a *api) admit(q *request, c *call) error {
 	if !slices.ContainsFunc(c.Scopes, who.Has) {
 		return forbidden("the key %q has the scope %s; the call needs %s", who.Name, scopeList(who.Scopes, "and"), scopeList(c.Scopes, "or"))
 	}
-	q.who = who
+	q.who, q.hold.key = who, who.ID
 	return nil
 }
 

@@ -76,8 +76,22 @@ const (
 // jobSize guesses how long a job's JSON becomes, a little too much rather than
 // too little: a slice that grows is copied.
 func jobSize(j *job.Job) int {
-	const members, attempt = 1024, 256
-	return members + j.Content.Size() + len(j.Result) + attempt*len(j.Attempts)
+	const attempt = 256
+	size := jobMembers + j.Content.Size() + len(j.Result) + errorSize(j.LastError) + attempt*len(j.Attempts)
+	for i := range j.Attempts {
+		size += errorSize(j.Attempts[i].Error)
+	}
+	return size
+}
+
+// jobMembers is what a job's JSON is beside what it carries.
+const jobMembers = 1024
+
+func errorSize(e *job.Error) int {
+	if e == nil {
+		return 0
+	}
+	return len(e.Type) + len(e.Message) + len(e.Stack)
 }
 
 func (a *api) appendJob(b []byte, j *job.Job, d detail) []byte {

@@ -65,7 +65,14 @@ func (a *api) claim(q *request) error {
 	if err := q.sees(w.Queues...); err != nil {
 		return err
 	}
+	if a.stopping.Err() != nil {
+		return errStopping
+	}
 	w.By = q.who
+	asked := q.hold.bytes
+	w.Room = func(ctx context.Context, bytes int) error { // of the jobs, and of their JSON
+		return q.hold.grow(ctx, asked+2*int64(bytes)+jobMembers*int64(w.Max))
+	}
 	ctx, end := a.polling(q, min(w.Wait, MaxWait))
 	defer end()
 	got, err := a.server.Claim(ctx, w)

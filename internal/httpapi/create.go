@@ -121,14 +121,19 @@ func (a *api) create(q *request) error {
 		return withMore(err, a.server.Check(q.who, []jobserver.New{n}))
 	}
 	n.Key, n.Trace = key, q.Header.Get("Traceparent")
+	if len(n.Payload) > small { // the answer has it again: room is found before the job is made
+		if err := q.hold.grow(q.Context(), q.hold.bytes+int64(len(n.Payload))); err != nil {
+			return err
+		}
+	}
 	made, err := a.server.Create(q.Context(), q.who, []jobserver.New{n})
 	if err != nil {
-		return inHeader(a.hide(q, err))
+		return inHeader(a.told(q, err))
 	}
 	status, j := http.StatusCreated, made[0].Job
 	if made[0].Found {
 		status = http.StatusOK
-		j, err = a.server.Job(q.Context(), made[0].ID)
+		j, err = a.readJob(q, made[0].ID)
 		if errors.Is(err, store.ErrNotFound) { // between the two calls; its key went with it
 			err = errRemoved
 		}
@@ -140,19 +145,22 @@ func (a *api) create(q *request) error {
 	return q.answer(status, a.appendJob(make([]byte, 0, jobSize(j)), j, withoutAttempts))
 }
 
-// hide leaves the job out of a conflict that the key does not see: idempotency
-// keys are one space for all, and whose a key is is nobody else's.
-func (a *api) hide(q *request, err error) error {
+// told is the error of a create as the key may know it. A conflict's job is left
+// out where the key does not see it: idempotency keys are one space for all.
+func (a *api) told(q *request, err error) error {
+	if errors.Is(err, store.ErrTooMany) {
+		return errKinds
+	}
 	conflict, ok := errors.AsType[*store.ConflictError](err)
 	if !ok || len(q.who.Queues) == 0 {
 		return err
 	}
-	if j, err := a.server.Job(q.Context(), conflict.ID); err == nil && q.who.Sees(j.Queue) {
+	if j, err := a.readJob(q, conflict.ID); err == nil && q.who.Sees(j.Queue) {
 		return conflict
 	}
-	told := *conflict
-	told.ID = ""
-	return &told
+	hidden := *conflict
+	hidden.ID = ""
+	return &hidden
 }
 
 // inHeader says of a fault of the key that it is the header's.
@@ -241,7 +249,7 @@ func (a *api) createBatch(q *request) error {
 	}
 	made, err := a.server.Create(q.Context(), q.who, jobs)
 	if err != nil {
-		return inBatch(a.hide(q, err), len(jobs))
+		return inBatch(a.told(q, err), len(jobs))
 	}
 	const row = len(`{"id":"job_01k00000000000000000000000","found":false},`)
 	status := http.StatusOK

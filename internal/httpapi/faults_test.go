@@ -87,7 +87,8 @@ func TestTheStoresTroubleIsTold(t *testing.T) {
 		{store.ErrFull, "30", "nothing was written: the store's disk is full"},
 		{store.ErrUnavailable, "2", "nothing was written: the store can't write at the moment"},
 		{store.ErrUnknown, "2", "A repeat with the same Idempotency-Key, claim_id or lease is safe"},
-		{store.ErrClosed, "2", "nothing was written: the server is stopping"},
+		{store.ErrClosed, "2", "nothing was done: the server is stopping"},
+		{store.ErrBusy, "2", "nothing was claimed: too many claims wait already"},
 		{context.Canceled, "2", "the call was given up before it was done"},
 		{errKeys, "", ""},
 	} {

@@ -9,7 +9,6 @@ import (
 	"encoding/json/jsontext"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -113,55 +112,6 @@ func TestARequestIsBounded(t *testing.T) {
 			t.Errorf("%d bytes too many: %d", extra, resp.StatusCode)
 		}
 	}
-}
-
-// TestLargeRequestsWaitForEachOther fills what large requests may hold with ones
-// whose callers do not go on: small ones are served all the same, and a large one
-// is told to come back.
-func TestLargeRequestsWaitForEachOther(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	const half = MaxRequest / 2
-	body := func() (*io.PipeWriter, <-chan struct{}) {
-		from, to := io.Pipe()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+"/v3/jobs", from)
-			req.Header.Set("Authorization", "Bearer "+r.secret["produce"])
-			req.Header.Set("Content-Type", "application/json")
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			resp.Body.Close()
-			if resp.StatusCode != http.StatusCreated {
-				t.Errorf("a large request is answered %d", resp.StatusCode)
-			}
-		}()
-		_, _ = io.WriteString(to, strings.Repeat(" ", half))
-		return to, done
-	}
-	var open []func()
-	for range maxLarge / MaxRequest {
-		to, done := body()
-		open = append(open, func() {
-			_, _ = io.WriteString(to, aJob)
-			to.Close()
-			<-done
-		})
-	}
-	r.make(aJob)
-	large := strings.Repeat(" ", half) + aJob
-	a := r.call("produce", "POST", "/v3/jobs", large)
-	if d := a.fails(problem.Unavailable); a.header.Get("Retry-After") == "" || !strings.Contains(d.Detail, "too many large requests") {
-		t.Error(d.Detail)
-	}
-	for _, end := range open {
-		end()
-	}
-	r.make(large)
 }
 
 // onlyReader hides a reader's length.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -52,6 +53,11 @@ func (a *api) list(q *request) error {
 	case len(q.who.Queues) == 1:
 		f.Queue = q.who.Queues[0]
 	}
+	// What a page carries is not known before it is read: as much as it may be.
+	asked := q.hold.bytes
+	if err := q.hold.grow(q.Context(), asked+min(int64(f.Limit)*jobRoom, 2*jobserver.MaxAnswer)); err != nil {
+		return err
+	}
 	page, err := a.server.List(q.Context(), f)
 	if errors.Is(err, store.ErrBadCursor) {
 		return invalid("cursor", "is none that this list gave out; begin without one")
@@ -62,6 +68,9 @@ func (a *api) list(q *request) error {
 	size := 64
 	for _, j := range page.Jobs {
 		size += jobSize(j)
+	}
+	if err := q.hold.fit(q.Context(), asked+2*int64(size)); err != nil {
+		return err
 	}
 	b := append(make([]byte, 0, size), `{"jobs":[`...)
 	first := true
@@ -78,11 +87,28 @@ func (a *api) list(q *request) error {
 	return q.answer(http.StatusOK, append(b, '}'))
 }
 
+// jobRoom is what a job and its JSON fill that carries as much as one may: a
+// payload, a result, and both again. A message of the relay may be larger.
+const jobRoom = 2 * (jobserver.MaxPayload + jobserver.MaxPayload)
+
+// readJob reads a job, with room for it and for its JSON.
+func (a *api) readJob(q *request, id string) (*job.Job, error) {
+	ctx, asked := q.Context(), q.hold.bytes
+	if err := q.hold.grow(ctx, asked+jobRoom); err != nil {
+		return nil, err
+	}
+	j, err := a.server.Job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return j, q.hold.fit(ctx, asked+2*int64(jobSize(j)))
+}
+
 // job returns a job that the key sees. One of another queue is not there: that
 // it exists is nobody else's.
-func (a *api) job(ctx context.Context, q *request) (*job.Job, error) {
+func (a *api) job(q *request) (*job.Job, error) {
 	id := q.PathValue("id")
-	j, err := a.server.Job(ctx, id)
+	j, err := a.readJob(q, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !q.who.Sees(j.Queue) {
 		return nil, notFound("there is no job %s, or not any more", cut(id))
 	}
@@ -96,15 +122,19 @@ func (a *api) get(q *request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	j, err := a.job(q.Context(), q)
+	j, err := a.job(q)
 	if err != nil {
 		return err
 	}
 	if wait > 0 && !j.Status.Finished() {
+		if a.stopping.Err() != nil {
+			return errStopping
+		}
+		q.hold.shrink(0) // it is read anew
 		if err := a.awaitEnd(q, wait); err != nil {
 			return err
 		}
-		if j, err = a.job(q.Context(), q); err != nil {
+		if j, err = a.job(q); err != nil {
 			return err
 		}
 	}
@@ -132,7 +162,7 @@ func isDone(err error) bool {
 
 // logs returns what was logged in one attempt.
 func (a *api) logs(q *request) error {
-	if _, err := a.job(q.Context(), q); err != nil {
+	if _, err := a.job(q); err != nil {
 		return err
 	}
 	number, err := strconv.Atoi(q.PathValue("n"))

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/store/sqlite"
 )
 
 func TestAJobIsWhatWasAskedFor(t *testing.T) {
@@ -198,9 +200,22 @@ func TestAGetWaitsForTheEnd(t *testing.T) {
 	}
 }
 
+// TestAStopEndsTheWaits stops the server: what waits is answered with what there
+// is, and a wait that would begin then is told when to come back, so that nobody
+// asks again and again.
 func TestAStopEndsTheWaits(t *testing.T) {
-	r := newRig(t)
+	s, err := sqlite.Open(context.Background(), sqlite.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	watched := make(chan struct{}, 1)
+	r := rigOn(t, s, &watching{s, watched})
 	made := r.make(`{"queue":"reports","task":"t","payload":1,"delay":"1h"}`)
+	const (
+		claim = `{"worker":"worker-1","queues":["reports"],"wait":"60s"}`
+		brief = `{"worker":"worker-1","queues":["reports"],"wait":"0s"}`
+	)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if got := is[Job](r.call("produce", "GET", "/v3/jobs/"+made.ID+"?wait=60s", ""), 200); got.Status != job.Queued {
@@ -208,15 +223,37 @@ func TestAStopEndsTheWaits(t *testing.T) {
 		}
 	})
 	wg.Go(func() {
-		if got := r.claim(`{"worker":"worker-1","queues":["reports"],"wait":"60s"}`); len(got.Jobs) != 0 || got.Now == "" {
+		if got := r.claim(claim); len(got.Jobs) != 0 || got.Now == "" {
 			t.Errorf("%+v", got)
 		}
 	})
-	for r.store.Vitals().Parked == 0 {
-		time.Sleep(time.Millisecond) // the claim is not waiting yet
-	}
+	<-watched
+	r.until("the claim waits", func() bool { return s.Vitals().Parked == 1 })
 	r.stop()
 	wg.Wait()
+	for name, a := range map[string]answer{
+		"a claim":                r.call("work", "POST", "/v3/claims", claim),
+		"a claim without a wait": r.call("work", "POST", "/v3/claims", brief),
+		"a wait for a job":       r.call("produce", "GET", "/v3/jobs/"+made.ID+"?wait=60s", ""),
+	} {
+		if d := a.fails(problem.Unavailable); a.header.Get("Retry-After") != "2" || !strings.Contains(d.Detail, "stopping") {
+			t.Errorf("%s: Retry-After %q, %s", name, a.header.Get("Retry-After"), d.Detail)
+		}
+	}
+	if got := r.fetch(made.ID); got.Status != job.Queued {
+		t.Errorf("%+v", got)
+	}
+}
+
+// watching is a store that tells when somebody waits for a job's end.
+type watching struct {
+	*sqlite.Store
+	watched chan struct{}
+}
+
+func (w *watching) AwaitEnd(ctx context.Context, id string) error {
+	w.watched <- struct{}{}
+	return w.Store.AwaitEnd(ctx, id)
 }
 
 func TestAKeyOfAQueueSeesNoOther(t *testing.T) {

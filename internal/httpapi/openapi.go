@@ -206,12 +206,12 @@ var problems = map[problem.Type]string{
 	problem.Unauthenticated:  "There is no API key, or it is not valid.",
 	problem.Forbidden:        "The key has not the scope, or is limited to other queues.",
 	problem.NotFound:         "There is no such thing, or not any more.",
-	problem.Conflict:         "The idempotency key was used for another request.",
+	problem.Conflict:         "The idempotency key was used for another request. The job is named where the key may see it.",
 	problem.TooLarge:         "The request or a payload is too large.",
 	problem.UnsupportedMedia: "The body does not say that it is JSON.",
-	problem.Invalid:          "The request says what can't be done; errors has everything that is wrong.",
+	problem.Invalid:          "The request says what can't be done; errors has everything that is wrong. Without errors: the store holds as many kinds of jobs, or as many pauses, as it keeps.",
 	problem.Internal:         "The server failed; its log says why.",
-	problem.Unavailable:      "The server can't do it now. A repeat with the same Idempotency-Key, claim_id or lease is safe.",
+	problem.Unavailable:      "The server can't do it now: it is stopping, its store can't write, or too many claims wait or large requests are under way. A repeat with the same Idempotency-Key, claim_id or lease is safe.",
 }
 
 // problems are those that the call answers.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -131,7 +132,11 @@ func (a *api) moveGate(q *request, g lane.Gate, m move) error {
 	if err := q.nothing(); err != nil {
 		return err
 	}
-	if err := m(q.Context(), g, q.who.Name); err != nil {
+	err := m(q.Context(), g, q.who.Name)
+	if errors.Is(err, store.ErrTooMany) {
+		return errGates
+	}
+	if err != nil {
 		return err
 	}
 	answer := Gate{Name: g.Name}

@@ -21,6 +21,16 @@ const (
 	later = 30 * time.Second
 )
 
+// errKinds is store.ErrTooMany of jobs, errGates of gates.
+var (
+	errKinds = errors.New("nothing was made: the store holds as many kinds of jobs as it keeps, and these would add to them. " +
+		"Jobs differ in kind by queue, task, version, endpoint and priority: put what differs from job to job into the payload or a tag")
+	errGates = errors.New("nothing was paused: as many queues and endpoints are paused as may be; resume some")
+)
+
+// errStopping: the server is about to stop, and begins no wait any more.
+var errStopping = errors.New("the server is stopping")
+
 // refusal is an answer that a handler gives as an error.
 type refusal struct{ problem.Document }
 
@@ -67,6 +77,9 @@ func explain(err error) (problem.Document, time.Duration) {
 	if doc, ok := explainInput(err); ok {
 		return doc, 0
 	}
+	if doc, ok := explainCrowd(err); ok {
+		return doc, soon
+	}
 	switch {
 	case errors.Is(err, jobserver.ErrUnauthenticated):
 		return problem.Document{Type: problem.Unauthenticated, Detail: err.Error()}, 0
@@ -79,10 +92,10 @@ func explain(err error) (problem.Document, time.Duration) {
 	case errors.Is(err, store.ErrUnknown):
 		return unavailable("whether it was written is not known. A repeat with the same Idempotency-Key, claim_id or lease " +
 			"is safe: it finds what was written. One without may do it twice"), soon
-	case errors.Is(err, errRemoved), errors.Is(err, errLarge):
-		return unavailable(err.Error()), soon
-	case errors.Is(err, store.ErrClosed):
-		return unavailable("nothing was written: the server is stopping"), soon
+	case errors.Is(err, errRemoved):
+		return unavailable(errRemoved.Error()), soon
+	case errors.Is(err, store.ErrClosed), errors.Is(err, errStopping):
+		return unavailable("nothing was done: the server is stopping"), soon
 	case errors.Is(err, store.ErrUnavailable):
 		return unavailable("nothing was written: the store can't write at the moment"), soon
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -90,6 +103,19 @@ func explain(err error) (problem.Document, time.Duration) {
 		return unavailable("the call was given up before it was done: the connection ended, or the server is stopping"), soon
 	}
 	return problem.Document{Type: problem.Internal, Detail: "the server failed; its log says why"}, 0
+}
+
+// explainCrowd says that there is no room for one more, which passes as others are
+// done.
+func explainCrowd(err error) (problem.Document, bool) {
+	switch {
+	case errors.Is(err, store.ErrUnknown): // jobs that could not be given back: that weighs more
+	case errors.Is(err, errLarge):
+		return unavailable(errLarge.Error()), true
+	case errors.Is(err, store.ErrBusy):
+		return unavailable("nothing was claimed: too many claims wait already, of this key or of all; one with wait 0s is served"), true
+	}
+	return problem.Document{}, false
 }
 
 func unavailable(detail string) problem.Document {
@@ -114,6 +140,8 @@ func explainInput(err error) (problem.Document, bool) {
 			Errors: []problem.Fault{{Pointer: size.Pointer, Message: message}}}, true
 	case errors.As(err, &wrong):
 		return invalidDocument(wrong), true
+	case errors.Is(err, errKinds), errors.Is(err, errGates):
+		return problem.Document{Type: problem.Invalid, Detail: err.Error()}, true
 	case errors.As(err, &conflict):
 		made := ""
 		if conflict.ID != "" {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,24 +14,11 @@ import (
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
-	"github.com/pawlhq/pawl/internal/semaphore"
 )
 
 // MaxRequest bounds a request's body in bytes: sixteen jobs of the largest
 // payload, or a thousand of 16 KiB.
 const MaxRequest = 16 << 20
-
-// What requests may hold in memory together.
-const (
-	// small is what a request may have without asking: most are below, and the
-	// listener bounds how many there are.
-	small = 64 << 10
-	// maxLarge is for all larger ones: eight of the largest.
-	maxLarge = 8 * MaxRequest
-	// largeWait is how long a large one waits for others to be done: much less
-	// than the time that its body has to arrive.
-	largeWait = 2 * time.Second
-)
 
 // MaxWait is how long a call may wait for what it asks for. Proxies and load
 // balancers cut what is silent for longer, and a client asks again anyway.
@@ -44,32 +30,7 @@ type request struct {
 	w      http.ResponseWriter
 	who    jobserver.Principal
 	secret string // of the key
-	large  *semaphore.Semaphore
-	held   int64 // of large
-}
-
-// hold takes what a large request may fill, until it is done.
-func (q *request) hold(bytes int64) error {
-	if q.held > 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(q.Context(), largeWait)
-	defer cancel()
-	if err := q.large.Acquire(ctx, bytes); err != nil {
-		return errLarge
-	}
-	q.held = bytes
-	return nil
-}
-
-// errLarge: there is no room for one more large request.
-var errLarge = errors.New("nothing was read: too many large requests are under way")
-
-// done gives back what the request held.
-func (q *request) done() {
-	if q.held > 0 {
-		q.large.Release(q.held)
-	}
+	hold   hold
 }
 
 // answer sends a JSON answer.
@@ -116,16 +77,17 @@ func (q *request) body() ([]byte, error) {
 		if len(buf) < cap(buf) {
 			continue
 		}
-		if len(buf) >= small {
-			most := q.ContentLength
-			if most < 0 {
-				most = MaxRequest
-			}
-			if err := q.hold(most); err != nil {
-				return nil, err
-			}
+		// Room is taken as it is filled: a body that comes slowly holds what has
+		// come, and as much again.
+		most := int64(MaxRequest)
+		if q.ContentLength >= 0 {
+			most = q.ContentLength
 		}
-		buf = slices.Grow(buf, len(buf))
+		size := min(2*int64(len(buf)), max(most, int64(len(buf)))+1)
+		if err := q.hold.grow(q.Context(), size); err != nil {
+			return nil, err
+		}
+		buf = append(make([]byte, 0, size), buf...)
 	}
 }
 

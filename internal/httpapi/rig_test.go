@@ -28,6 +28,7 @@ type rig struct {
 	server *jobserver.Server
 	api    http.Handler
 	url    string
+	memory *memory
 	secret map[string]string // of the keys, by name
 	stop   context.CancelFunc
 }
@@ -71,7 +72,8 @@ func rigOn(t testing.TB, s *sqlite.Store, seen store.Store) *rig {
 	}
 	stopping, stop := context.WithCancel(context.Background())
 	r := &rig{TB: t, store: s, server: server, secret: map[string]string{}, stop: stop}
-	r.api = Handler(Options{Server: server, Store: seen, Version: "1.2.3", Stopping: stopping})
+	r.memory = newMemory(maxLarge, maxShare)
+	r.api = handlerIn(Options{Server: server, Store: seen, Version: "1.2.3", Stopping: stopping}, r.memory)
 	for name, ask := range someKeys {
 		ask.Name = name
 		secret, k, err := jobserver.NewKey(ask, s.Now())

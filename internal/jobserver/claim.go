@@ -24,6 +24,9 @@ type Want struct {
 	Tasks           []lane.Task // up to MaxTasks; empty is every task
 	Max             int         // 1 to MaxBatch
 	Wait            time.Duration
+	// Room is asked for the bytes of the jobs' contents before those are read;
+	// its error gives the jobs back. nil has room for all.
+	Room func(ctx context.Context, bytes int) error
 }
 
 // Claim takes due jobs under leases, MaxAnswer bytes of content at most. Where
@@ -53,7 +56,8 @@ func (s *Server) Claim(ctx context.Context, w Want) (store.Claim, error) {
 		return store.Claim{}, err
 	}
 	got, err := s.store.Claim(ctx, store.Want{
-		Caller: w.By.ID, Worker: w.Worker, ClaimID: w.ClaimID, Queues: queues, Tasks: w.Tasks, Max: w.Max, MaxBytes: MaxAnswer, Wait: w.Wait,
+		Caller: w.By.ID, Worker: w.Worker, ClaimID: w.ClaimID, Queues: queues, Tasks: w.Tasks, Max: w.Max, MaxBytes: MaxAnswer,
+		Wait: w.Wait, Room: w.Room,
 	})
 	s.totals.claimed.Add(int64(len(got.Jobs)))
 	return got, err

@@ -303,7 +303,7 @@ func TestGiveBack(t *testing.T) {
 	}
 	why := errors.New("read failed")
 	held := claimNow(t, s, w) // the first, which is answered
-	if err := s.giveBack(t.Context(), unread(), why); !errors.Is(err, why) {
+	if err := s.giveBack(t.Context(), unread(), why, noteUnread); !errors.Is(err, why) {
 		t.Errorf("err = %v", err)
 	}
 	gets(t, claimNow(t, s, w), ids[:2]...)
@@ -313,7 +313,7 @@ func TestGiveBack(t *testing.T) {
 	first := unread()
 	again := claimNow(t, s, w)
 	gets(t, again, ids[2])
-	if err := s.giveBack(t.Context(), first, why); !errors.Is(err, why) {
+	if err := s.giveBack(t.Context(), first, why, noteUnread); !errors.Is(err, why) {
 		t.Errorf("err = %v", err)
 	}
 	say(t, s, store.Report{Type: store.Start, Lease: again.Jobs[0].Lease})
@@ -323,7 +323,7 @@ func TestGiveBack(t *testing.T) {
 	id := put(t, s, newJob("q"))[0]
 	alone := unread()
 	token := s.tokens.Make(alone.got[0].seq, alone.got[0].attempt)
-	if err := s.giveBack(t.Context(), alone, why); !errors.Is(err, why) {
+	if err := s.giveBack(t.Context(), alone, why, noteUnread); !errors.Is(err, why) {
 		t.Errorf("err = %v", err)
 	}
 	gets(t, claimNow(t, s, w))

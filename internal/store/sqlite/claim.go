@@ -42,9 +42,18 @@ func (s *Store) Claim(ctx context.Context, w store.Want) (store.Claim, error) {
 	if len(c.got) == 0 {
 		return store.Claim{Now: at(c.now)}, nil
 	}
+	if w.Room != nil {
+		bytes := 0
+		for i := range c.got {
+			bytes += int(c.got[i].bytes)
+		}
+		if err := w.Room(ctx, bytes); err != nil {
+			return store.Claim{}, s.giveBack(ctx, c, err, noteNoRoom)
+		}
+	}
 	jobs, err := s.claimed(ctx, c)
 	if err != nil {
-		return store.Claim{}, s.giveBack(ctx, c, err)
+		return store.Claim{}, s.giveBack(ctx, c, err, noteUnread)
 	}
 	return store.Claim{Now: at(c.now), Jobs: jobs}, nil
 }
@@ -395,10 +404,17 @@ func (m createdJob) reading(ids job.IDs, g *granted) *job.Job {
 // meets the same trouble, and what can be read comes first meanwhile.
 const unreadRest = time.Second
 
+// Why a job was given back, as its attempt tells it.
+const (
+	noteUnread = "the store could not read its content"
+	noteNoRoom = "there was no room to read its content"
+)
+
 // giveBack hands back what a claim got and could not read, as far as nobody else
 // has its tokens: a claim of the same id may have been answered with the leases,
 // before or since. Those of a claim that nobody heard of lapse by themselves.
-func (s *Store) giveBack(ctx context.Context, c *claim, why error) error {
+// The note tells it in the attempt.
+func (s *Store) giveBack(ctx context.Context, c *claim, why error, note string) error {
 	if c.shared {
 		return fmt.Errorf("what was claimed could not be read: %w", why)
 	}
@@ -409,7 +425,7 @@ func (s *Store) giveBack(ctx context.Context, c *claim, why error) error {
 				continue
 			}
 			x := job.DecideRelease(t.runOf(l), unreadRest, at(t.now))
-			if _, err := t.apply(l, x, ending{note: "the store could not read its content"}); err != nil {
+			if _, err := t.apply(l, x, ending{note: note}); err != nil {
 				return err
 			}
 		}

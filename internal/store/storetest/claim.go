@@ -291,6 +291,44 @@ var claimTests = []test{
 			r.Errorf("got %v, until %v", ids(got), got[0].LeaseUntil)
 		}
 	}},
+	{"no room", func(r *rig) {
+		var kept []string
+		sum := 0
+		for i := range 3 {
+			n := numbered("q", i)
+			n.Content.Head = []byte("head")
+			sum += n.Content.Size()
+			kept = append(kept, r.put(n))
+		}
+		full, asked := errors.New("full"), 0
+		w := want("q")
+		w.ClaimID = "claim-1"
+		w.Room = func(_ context.Context, bytes int) error { asked = bytes; return full }
+		if _, err := r.Claim(r.ctx, w); !errors.Is(err, full) || asked != sum {
+			r.Fatalf("asked for room for %d bytes of %d: %v", asked, sum, err)
+		}
+		for _, id := range kept {
+			if j := r.job(id); j.Status != job.Queued || j.Counts != (job.Counts{}) || len(j.Attempts) != 1 || j.Attempts[0].Outcome != job.OutcomeReleased {
+				r.Errorf("what there was no room for is %+v", j)
+			}
+		}
+		r.h.Clock.Pass(time.Minute)
+		w.Room = func(_ context.Context, bytes int) error { asked = -bytes; return nil }
+		if got := r.claim(w); len(got) != len(kept) || asked != -sum {
+			r.Errorf("got %v, asked for %d", ids(got), -asked)
+		}
+		w.Room = func(context.Context, int) error { return full }
+		if _, err := r.Claim(r.ctx, w); !errors.Is(err, full) {
+			r.Errorf("a repeat: %v", err)
+		}
+		if n := r.Vitals().Running; n != len(kept) {
+			r.Errorf("%d leases are left to the first", n)
+		}
+		w.Queues, w.ClaimID = want("none").Queues, ""
+		if got := r.claim(w); len(got) != 0 {
+			r.Errorf("got %v", ids(got))
+		}
+	}},
 	{"nothing for a caller who is gone", func(r *rig) {
 		id := r.put(newJob("q"))
 		ctx, cancel := context.WithCancel(r.ctx)
