@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/store"
 )
@@ -25,7 +26,7 @@ type param struct {
 
 // The schemas of parameters.
 var (
-	nameSchema = &huma.Schema{Type: huma.TypeString, MaxLength: new(128), Pattern: `^[A-Za-z0-9._:-]+$`}
+	nameSchema = &huma.Schema{Type: huma.TypeString, MaxLength: new(job.MaxName), Pattern: `^[A-Za-z0-9._:-]+$`}
 	textSchema = &huma.Schema{Type: huma.TypeString}
 	timeSchema = &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 	waitSchema = &huma.Schema{Type: huma.TypeString, Pattern: durationPattern, Examples: []any{"30s"}}
@@ -47,7 +48,7 @@ var (
 	waitQuery    = param{"wait", "query", "Answer once the job is finished, or after this long: up to 60s.", waitSchema}
 	traceHeader  = param{"Traceparent", "header", "W3C trace context; the job keeps it and its worker gets it.", textSchema}
 	keyHeader    = param{KeyHeader, "header", "Makes a repeat of the same request return the same job: 200. With another request it is a 409.",
-		&huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(256)}}
+		&huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(jobserver.MaxKey)}}
 
 	listParams = []param{
 		{"queue", "query", "Jobs of this queue.", nameSchema},

@@ -3,12 +3,14 @@ package store
 import (
 	"strconv"
 	"strings"
+
+	"github.com/pawlhq/pawl/internal/core/job"
 )
 
 // RelayWorker begins the names of the relay's own workers. No other worker is
 // named so. Their leases end with their process: a store that is opened gives
 // them back.
-const RelayWorker = "relay:"
+const RelayWorker = job.RelayPrefix
 
 // HandBacks is how many attempts back a hand-back is kept; see Jobs.Report. Nothing
 // counts how often a job is handed back, so that alone bounds its attempts.
