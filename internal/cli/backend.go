@@ -55,7 +55,7 @@ func (sh *shell) owner(ctx context.Context) (running *control.Client, own *confi
 
 // backend finds the pawl that runs on the state folder, and takes the folder
 // itself where none does.
-func (sh *shell) backend(ctx context.Context) (backend, error) {
+func (sh *shell) backend(ctx context.Context, m missing) (backend, error) {
 	running, c, err := sh.owner(ctx)
 	if err != nil {
 		return nil, err
@@ -63,10 +63,17 @@ func (sh *shell) backend(ctx context.Context) (backend, error) {
 	if running != nil {
 		return &remote{running}, nil
 	}
-	l, err := app.OpenLocal(c, sh.kinds, sh.err, event.Discard, nil)
+	if m == refused {
+		if err := absence(c); err != nil {
+			return nil, err
+		}
+	}
+	log := &heldLog{to: sh.err}
+	l, err := app.OpenLocal(c, sh.kinds, log, event.Discard, nil)
 	if err != nil {
 		return nil, err
 	}
+	log.release()
 	return &local{l, l.Admin()}, nil
 }
 

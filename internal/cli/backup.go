@@ -36,7 +36,7 @@ the old one beside it. An existing file is not overwritten.`,
 				}
 				return usagef("%s: %w; name a new file", file, err)
 			}
-			return sh.withStore(c.Context(), func(s storeCalls) error {
+			return sh.withStore(c.Context(), refused, func(s storeCalls) error {
 				var made httpapi.BackedUp
 				if err := s.Do(c.Context(), http.MethodPost, "/v3/backup", httpapi.BackupRequest{File: file}, &made); err != nil {
 					return err

@@ -209,6 +209,20 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A script that names a letter is told where there is none, as by inspect.
+func TestUnknownLetter(t *testing.T) {
+	t.Setenv("PAWL_TEST_STATE", letters(t))
+	for _, args := range []string{"inspect nope", "replay --id nope", "replay --id order-7 --id nope", "replay --dry-run --id nope"} {
+		code, out, errOut := call(t, "", append(strings.Fields("dlq "+args), "-c", "testdata/shop.yaml")...)
+		if code != exitNo || out != "" || errOut != "pawl: no dead letter has this id: \"nope\"\n" {
+			t.Errorf("pawl dlq %s: exit %d\nstdout: %s\nstderr: %s", args, code, out, errOut)
+		}
+	}
+	if code, out, errOut := call(t, "", "dlq", "replay", "--dry-run", "--id", "order-7", "-c", "testdata/shop.yaml"); code != exitDone || !strings.Contains(out, "would be replayed") {
+		t.Errorf("a known one: exit %d\nstdout: %s\nstderr: %s", code, out, errOut)
+	}
+}
+
 func TestNothingToTalkTo(t *testing.T) {
 	t.Setenv("PAWL_TEST_STATE", t.TempDir())
 	for _, args := range []string{"status", "tail", "reload", "pause ledger", "resume ledger", "breaker ledger open", "hold ledger clear", "rate ledger 20/s"} {

@@ -84,7 +84,7 @@ func moment(s string, now time.Time) (time.Time, error) {
 
 // with opens the backend for one command.
 func (sh *shell) with(ctx context.Context, do func(backend) error) (err error) {
-	b, err := sh.backend(ctx)
+	b, err := sh.backend(ctx, refused)
 	if err != nil {
 		return err
 	}
@@ -259,6 +259,9 @@ func parseRate(what, s string) (float64, error) {
 }
 
 func (sh *shell) dlqReplay(ctx context.Context, b backend, req adminapi.Replay) error {
+	if err := knownLetters(ctx, b, req.IDs); err != nil {
+		return err
+	}
 	bar := sh.progress()
 	last, err := b.replay(ctx, req, bar.show)
 	bar.end()
@@ -277,6 +280,30 @@ func (sh *shell) dlqReplay(ctx context.Context, b backend, req adminapi.Replay) 
 		return errNo
 	}
 	return err
+}
+
+// knownLetters returns an error where an id is nobody's: neither an open letter's
+// or its message's, nor one's that was replayed or purged.
+func knownLetters(ctx context.Context, b backend, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	open := map[string]bool{}
+	if err := b.list(ctx, adminapi.Choice{IDs: ids}, func(l adminapi.LetterLine) error {
+		open[l.Letter], open[l.ID] = true, true
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if open[id] {
+			continue
+		}
+		if _, err := b.get(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func replayText(l adminapi.ReplayLine, dry bool) string {

@@ -221,8 +221,15 @@ func TestJobsUsage(t *testing.T) {
 		{"jobs create --queue emails --task t --run-at tomorrow", "--run-at"},
 		{"jobs create --queue emails --task t --retry attempts=3", "max_attempts"},
 		{"jobs create --queue emails --task t --retry max_attempts=many", "can't be read"},
-		{"jobs create --queue emals --task t", `did you mean "emails"?`},
-		{"jobs create --queue emails --task t --delay 1h --run-at 2100-01-01T00:00:00Z", "delay"},
+		{"jobs create --queue emals --task t", `pawl: --queue: unknown queue "emals"; did you mean "emails"?`},
+		{"jobs create --queue emails --task t --delay 1h --run-at 2100-01-01T00:00:00Z", "pawl: --delay can't be said beside"},
+		{"jobs create --queue emails --task a/b --tag x --tag y/z", "pawl: --task may hold A-Z, a-z, 0-9 and . _ : - only\n  --tag, number 2 may hold"},
+		{"jobs create --queue emails --task t --retry max_attempts=99", "pawl: --retry max_attempts must be from 1 to 50"},
+		{"jobs create --queue emails --task t --key=", "pawl: --key is empty"},
+		{"jobs create --queue emails --task t --key a\x01b", "pawl: --key must be UTF-8 without control characters"},
+		{"jobs create --queue emails --task t --key " + strings.Repeat("k", 257), "pawl: --key is longer than 256 bytes"},
+		{"keys create --name= --scope admin -c " + jobsYAML, "pawl: --name is missing"},
+		{"keys create --name a --scope admn -c " + jobsYAML, `pawl: --scope, number 1: unknown scope "admn"`},
 		{"jobs list --limit 0", "--limit"},
 		{"jobs list --since yesterday", "--since"},
 		{"jobs list --status odd", "status"},
@@ -314,11 +321,8 @@ func TestOwnServer(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	t.Setenv("PAWL_TEST_STATE", t.TempDir())
-	if out := must(t, "keys", "list", "-c", jobsYAML); !strings.Contains(out, "no API keys") {
-		t.Errorf("an empty list: %s", out)
-	}
 	code, out, errOut := call(t, "", "keys", "create", "-c", jobsYAML, "--name", "shop", "--scope", "produce,work", "--queue", "emails", "--expires", "90d")
-	if code != exitDone || !strings.HasPrefix(out, "pawl_") || strings.Count(out, "\n") != 1 || !strings.Contains(errOut, "shown this once") {
+	if code != exitDone || !strings.HasPrefix(out, "pawl_") || strings.Count(out, "\n") != 1 || !strings.Contains(errOut, "shown this once") || !strings.Contains(errOut, "made a new job store: ") {
 		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, out, errOut)
 	}
 	secret := strings.TrimSpace(out)
@@ -331,7 +335,7 @@ func TestKeys(t *testing.T) {
 	if strings.Contains(list, secret) {
 		t.Error("the list has the key itself")
 	}
-	if code, _, errOut := call(t, "", "keys", "create", "-c", jobsYAML, "--name", "shop", "--scope", "admin"); code != exitNo || !strings.Contains(errOut, "shop") {
+	if code, _, errOut := call(t, "", "keys", "create", "-c", jobsYAML, "--name", "shop", "--scope", "admin"); code != exitNo || !strings.Contains(errOut, "shop") || strings.Contains(errOut, "made a new") {
 		t.Errorf("the name again: exit %d, %s", code, errOut)
 	}
 	if code, _, errOut := call(t, "", "keys", "create", "-c", jobsYAML, "--name", "b", "--scope", "admn"); code != exitUsage || !strings.Contains(errOut, `did you mean "admin"?`) {
@@ -343,6 +347,51 @@ func TestKeys(t *testing.T) {
 	}
 	if code, _, _ := call(t, "", "keys", "revoke", "-c", jobsYAML, "nosuch"); code != exitNo {
 		t.Errorf("no such key: exit %d", code)
+	}
+}
+
+// A command that only looks at what there is makes nothing where its folder is
+// wrong, and says which place it looked for.
+func TestNothingIsMadeToLookAt(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "wrong")
+	t.Setenv("PAWL_TEST_STATE", state)
+	commands := [][]string{
+		{"backup", filepath.Join(t.TempDir(), "copy.db")}, {"keys", "list"}, {"keys", "revoke", "shop"},
+		{"dlq", "list"}, {"dlq", "inspect", "x"}, {"dlq", "replay", "--all"}, {"dlq", "purge", "--older-than", "1d"},
+	}
+	refused := func(place string) {
+		t.Helper()
+		for _, args := range commands {
+			code, out, errOut := call(t, "", append(args, "-c", jobsYAML)...)
+			if code != exitUsage || out != "" || !strings.Contains(errOut, "there is no "+place) {
+				t.Errorf("pawl %s: exit %d, want 2 and the place\nstdout: %s\nstderr: %s", strings.Join(args, " "), code, out, errOut)
+			}
+		}
+	}
+	refused("state folder " + state)
+	if _, err := os.Stat(state); err == nil {
+		t.Error("the state folder was made")
+	}
+	// Nor does a key that can't be made.
+	if code, _, _ := call(t, "", "keys", "create", "-c", jobsYAML, "--name", "a b", "--scope", "admin"); code != exitUsage {
+		t.Errorf("a wrong name: exit %d", code)
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused("job store " + filepath.Join(state, "pawl.db"))
+	if left, err := os.ReadDir(state); err != nil || len(left) != 0 {
+		t.Errorf("in the state folder are %v, %v", left, err)
+	}
+}
+
+// What goes wrong offline is told once, by the command.
+func TestNoLogBesideAnError(t *testing.T) {
+	t.Setenv("PAWL_TEST_STATE", t.TempDir())
+	must(t, "keys", "create", "-c", jobsYAML, "--name", "shop", "--scope", "admin")
+	code, _, errOut := call(t, "", "backup", "-c", jobsYAML, filepath.Join(t.TempDir(), "nosuch", "copy.db"))
+	if code == exitDone || strings.Count(strings.TrimSpace(errOut), "\n") != 0 || !strings.HasPrefix(errOut, "pawl: ") {
+		t.Errorf("exit %d, stderr:\n%s", code, errOut)
 	}
 }
 

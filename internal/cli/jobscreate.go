@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +39,11 @@ second one: it prints the id of the first.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := j.parse(sh); err != nil {
 				return err
+			}
+			if c.Flags().Changed("key") {
+				if err := checkKey(j.key); err != nil {
+					return err
+				}
 			}
 			client, err := sh.api(api)
 			if err != nil {
@@ -135,6 +143,27 @@ func span(text string) (*httpapi.Duration, error) {
 	return new(httpapi.Duration(d.String())), err
 }
 
+// checkKey looks at an idempotency key as far as it could not be sent as it is,
+// in a header.
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return usagef("--key is empty; leave it out for a job without a key")
+	case strings.ContainsFunc(key, unicode.IsControl), !utf8.ValidString(key):
+		return usagef("--key must be UTF-8 without control characters, such as the end of a line: %q", key)
+	case strings.TrimSpace(key) != key:
+		return usagef("--key can't begin or end with a space: %q", key)
+	}
+	return nil
+}
+
+// jobFlags are the flags of the members of a job to create.
+var jobFlags = flagNames{
+	"/queue": "--queue", "/task": "--task", "/version": "--version", "/endpoint": "--endpoint", "/payload": "--data",
+	"/priority": "--priority", "/delay": "--delay", "/run_at": "--run-at", "/timeout": "--timeout", "/retry": "--retry", "/tags": "--tag",
+	httpapi.KeyHeader: "--key",
+}
+
 func (sh *shell) jobsCreate(ctx context.Context, client *apiClient, j *newJob) error {
 	var header map[string]string
 	if j.key != "" {
@@ -142,7 +171,7 @@ func (sh *shell) jobsCreate(ctx context.Context, client *apiClient, j *newJob) e
 	}
 	var made httpapi.Job
 	if err := client.do(ctx, http.MethodPost, "/v3/jobs", header, j.NewJob, &made); err != nil {
-		return err
+		return jobFlags.explain(err)
 	}
 	if sh.json {
 		return sh.printJSON(made)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/internal/httpapi"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/setting"
 	"github.com/pawlhq/pawl/internal/store"
 )
@@ -50,18 +51,25 @@ reports them, operate pauses and looks at everything, admin is all of these.`,
   PAWL_API_KEY=$(pawl keys create --name ci --scope admin --expires 90d)`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ask := httpapi.KeyRequest{Name: name, Queues: queues}
+			now := time.Now()
+			ask, wanted := httpapi.KeyRequest{Name: name, Queues: queues}, jobserver.KeyRequest{Name: name, Queues: queues}
 			for _, s := range scopes {
 				ask.Scopes = append(ask.Scopes, store.Scope(s))
 			}
+			wanted.Scopes = ask.Scopes
 			if expires != "" {
 				d, err := setting.ParseDuration(expires)
 				if err != nil {
 					return usagef("--expires: %w", err)
 				}
 				ask.ExpiresIn = new(httpapi.Duration(d.String()))
+				wanted.Expires = now.Add(d.D())
 			}
-			return sh.withStore(c.Context(), func(s storeCalls) error { return sh.keysCreate(c.Context(), s, ask) })
+			// Before a store is made for it.
+			if _, _, err := jobserver.NewKey(wanted, now); err != nil {
+				return keyFlags.explain(err)
+			}
+			return sh.withStore(c.Context(), made, func(s storeCalls) error { return sh.keysCreate(c.Context(), s, ask) })
 		},
 	}
 	f := c.Flags()
@@ -78,6 +86,8 @@ reports them, operate pauses and looks at everything, admin is all of these.`,
 	_ = c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
+
+var keyFlags = flagNames{"/name": "--name", "/scopes": "--scope", "/queues": "--queue", "/expires": "--expires"}
 
 func (sh *shell) keysCreate(ctx context.Context, s storeCalls, ask httpapi.KeyRequest) error {
 	var k httpapi.NewKey
@@ -110,7 +120,7 @@ func keysListCommand(sh *shell) *cobra.Command {
   pawl keys list --state /var/lib/pawl --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return sh.withStore(c.Context(), func(s storeCalls) error {
+			return sh.withStore(c.Context(), refused, func(s storeCalls) error {
 				var all httpapi.Keys
 				if err := s.Do(c.Context(), http.MethodGet, "/v3/keys", nil, &all); err != nil {
 					return err
@@ -166,7 +176,7 @@ func keysRevokeCommand(sh *shell) *cobra.Command {
 		Example: "  pawl keys revoke shop",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return sh.withStore(c.Context(), func(s storeCalls) error {
+			return sh.withStore(c.Context(), refused, func(s storeCalls) error {
 				if err := s.Do(c.Context(), http.MethodDelete, "/v3/keys/"+pathWord(args[0]), nil, nil); err != nil {
 					return err
 				}

@@ -46,7 +46,7 @@ func (sh *shell) send(ctx context.Context, to string, s *sample, keep bool) (err
 	if err != nil {
 		return usagef("--data: %w", err)
 	}
-	b, err := sh.backend(ctx)
+	b, err := sh.backend(ctx, made)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 
 	"github.com/pawlhq/pawl/internal/app"
+	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/control"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
@@ -28,20 +33,35 @@ type ownStore struct {
 	jobs *app.LocalJobs
 }
 
+// missing says what becomes of a state folder or a store that is not there.
+type missing string
+
+const (
+	// refused: a command that only looks at what there is, or copies it, makes
+	// nothing where a path is wrong.
+	refused missing = "refused"
+	made    missing = "made"
+)
+
 func (s ownStore) close() error { return s.jobs.Close() }
 
 // withStore opens the store for one command: through the pawl that runs on the
 // state folder, and itself where none does.
-func (sh *shell) withStore(ctx context.Context, do func(storeCalls) error) (err error) {
-	s, err := sh.store(ctx)
+func (sh *shell) withStore(ctx context.Context, m missing, do func(storeCalls) error) (err error) {
+	log := &heldLog{to: sh.err}
+	s, err := sh.store(ctx, m, log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() {
+		if err = errors.Join(err, s.close()); err == nil {
+			log.release()
+		}
+	}()
 	return do(s)
 }
 
-func (sh *shell) store(ctx context.Context) (storeCalls, error) {
+func (sh *shell) store(ctx context.Context, m missing, log io.Writer) (storeCalls, error) {
 	running, c, err := sh.owner(ctx)
 	if err != nil {
 		return nil, err
@@ -49,15 +69,36 @@ func (sh *shell) store(ctx context.Context) (storeCalls, error) {
 	if running != nil {
 		return runningStore{running}, nil
 	}
-	log := slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
-		Out: sh.err, Format: telemetry.LogText, Level: slog.LevelWarn, Redact: c.Secrets.Redact,
-	}))
-	jobs, err := app.OpenLocalJobs(c, log)
-	if errors.Is(err, app.ErrNoJobs) {
-		return nil, usagef("%w", err)
+	if c.Jobs == nil {
+		return nil, usagef("%w", app.ErrNoJobs)
 	}
+	absent := absence(c)
+	if absent != nil && m == refused {
+		return nil, absent
+	}
+	jobs, err := app.OpenLocalJobs(c, slog.New(telemetry.NewLogHandler(telemetry.LogOptions{
+		Out: log, Format: telemetry.LogText, Level: slog.LevelWarn, Redact: c.Secrets.Redact,
+	})))
 	if err != nil {
 		return nil, err
 	}
+	if absent != nil {
+		fmt.Fprintf(sh.err, "made a new job store: %s\n", c.Jobs.File)
+	}
 	return ownStore{newAPIClient("http://pawl", "", inProcess{jobs.Local(version())}), jobs}, nil
+}
+
+// absence says which of the places of a configuration is not there; nil where
+// all are.
+func absence(c *config.Config) error {
+	places := []struct{ what, path string }{{"state folder", c.State}}
+	if c.Jobs != nil {
+		places = append(places, struct{ what, path string }{"job store", c.Jobs.File})
+	}
+	for _, p := range places {
+		if _, err := os.Stat(p.path); errors.Is(err, fs.ErrNotExist) {
+			return usagef("there is no %s %s: pawl run makes it; or name the right one with -c or --state", p.what, p.path)
+		}
+	}
+	return nil
 }

@@ -205,7 +205,7 @@ func (l *loader) checkSettings(o origin, s connector.Settings) {
 			continue
 		}
 		message := p.Message
-		if p.Field != "" {
+		if p.Field != "" && !strings.HasPrefix(message, p.Field+" ") { // which says it by itself
 			message = p.Field + ": " + message
 		}
 		if p.Warning {

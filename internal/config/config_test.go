@@ -81,7 +81,7 @@ type testFile struct {
 
 func (s *testFile) Check() []connector.Problem {
 	if s.Path == "" {
-		return []connector.Problem{{Field: "path", Message: "must be set"}}
+		return []connector.Problem{{Field: "path", Message: "path must be set"}}
 	}
 	return nil
 }

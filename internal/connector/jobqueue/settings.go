@@ -90,7 +90,7 @@ func checkQueue(name string) []connector.Problem {
 	case text != "":
 		return []connector.Problem{{Field: "queue", Message: "queue " + text}}
 	case job.OfRelay(name):
-		return []connector.Problem{{Field: "queue", Message: "queue can't begin with " + job.RelayPrefix + ": such queues are the relay's own"}}
+		return []connector.Problem{{Field: "queue", Message: "queue can't begin with \"" + job.RelayPrefix + "\"; such queues are the relay's own"}}
 	}
 	return nil
 }
