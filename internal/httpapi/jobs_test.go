@@ -211,7 +211,7 @@ func TestAStopEndsTheWaits(t *testing.T) {
 	t.Cleanup(func() { s.Close() })
 	watched := make(chan struct{}, 1)
 	r := rigOn(t, s, &watching{s, watched})
-	made := r.make(`{"queue":"reports","task":"t","payload":1,"delay":"1h"}`)
+	made := r.make(`{"queue":"reports","task":"t","payload":"` + strings.Repeat("x", 2*small) + `","delay":"1h"}`)
 	const (
 		claim = `{"worker":"worker-1","queues":["reports"],"wait":"60s"}`
 		brief = `{"worker":"worker-1","queues":["reports"],"wait":"0s"}`
@@ -228,6 +228,7 @@ func TestAStopEndsTheWaits(t *testing.T) {
 		}
 	})
 	<-watched
+	r.until("who waits holds no room", func() bool { return r.memory.all.Held() == 0 })
 	r.until("the claim waits", func() bool { return s.Vitals().Parked == 1 })
 	r.stop()
 	wg.Wait()
