@@ -31,7 +31,7 @@ func known(t *testing.T) map[string][]string {
 		Snapshot: func() telemetry.State {
 			return telemetry.State{
 				Sources:   []telemetry.SourceState{{Name: "web"}},
-				Lanes:     []telemetry.LaneState{{Destination: "a"}},
+				Lanes:     []telemetry.LaneState{{Destination: "a", RetriesLeft: new(0)}},
 				Endpoints: []telemetry.EndpointState{{Destination: "a", Name: "a"}},
 			}
 		},
