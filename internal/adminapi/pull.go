@@ -130,8 +130,14 @@ func (a *API) setRate(w http.ResponseWriter, r *http.Request) {
 	a.moved(w, rateLever, Lever{l.Name, l.By}, what, "rate "+what)
 }
 
-// RateText writes a rate for people: 20/s.
-func RateText(perSecond float64) string { return strconv.FormatFloat(perSecond, 'g', -1, 64) + "/s" }
+// RateText writes a rate for people, to six digits: 20/s, 0.0166667/s.
+func RateText(perSecond float64) string {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(perSecond, 'g', 6, 64), 64)
+	if err != nil { // it was written just above
+		rounded = perSecond
+	}
+	return strconv.FormatFloat(rounded, 'f', -1, 64) + "/s"
+}
 
 // moved remembers where a lever stands now, tells of it and answers.
 func (a *API) moved(w http.ResponseWriter, which lever, l Lever, at, what string) {

@@ -120,3 +120,11 @@ func TestHoldIsCleared(t *testing.T) {
 		t.Errorf("told %+v", last)
 	}
 }
+
+func TestRateText(t *testing.T) {
+	for perSecond, want := range map[float64]string{20: "20/s", 0.5: "0.5/s", 1.0 / 60: "0.0166667/s", 100_000: "100000/s", 2.5: "2.5/s"} {
+		if got := RateText(perSecond); got != want {
+			t.Errorf("%v is written %q, want %q", perSecond, got, want)
+		}
+	}
+}

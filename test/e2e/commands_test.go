@@ -152,7 +152,7 @@ func TestTail(t *testing.T) {
 func TestNothingRuns(t *testing.T) {
 	s := newSite(t)
 	s.write(oneEndpoint(newEndpoint(t)))
-	for _, args := range [][]string{{"status"}, {"tail"}, {"reload"}, {"pause", "web"}, {"resume", "web"}} {
+	for _, args := range [][]string{{"status"}, {"tail"}, {"reload"}, {"pause", "web"}, {"resume", "web"}, {"breaker", "ep", "open"}, {"hold", "ep", "clear"}, {"rate", "ep", "1/s"}} {
 		if r := s.run(args...); r.code != 1 || !strings.Contains(r.errOut, "pawl is not running") {
 			t.Errorf("%q: exit %d, %s", args, r.code, r.errOut)
 		}
