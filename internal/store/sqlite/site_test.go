@@ -169,3 +169,26 @@ func TestWaitingForAFileToComeBack(t *testing.T) {
 		t.Errorf("the parked claim: %v", err)
 	}
 }
+
+// A store that is closed while its file is away leaves the WAL as it is: what is
+// in it alone is there again with the file, and no new store is begun beside it.
+func TestCloseWhileTheFileIsAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	s := testStore(t, Options{Path: path})
+	made := put(t, s, newJob("q"))
+	if err := os.Rename(path, path+".aside"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if _, err := Open(t.Context(), Options{Path: path}); !errors.Is(err, ErrParted) {
+		t.Errorf("a start without the file: %v, want ErrParted", err)
+	}
+	if err := os.Rename(path+".aside", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := testStore(t, Options{Path: path}).Job(t.Context(), made[0]); err != nil {
+		t.Errorf("the job after the file is back: %v", err)
+	}
+}
