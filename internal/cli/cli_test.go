@@ -123,6 +123,7 @@ func TestGoldenCommands(t *testing.T) {
 		"explain-503":     {[]string{"explain", "-c", "testdata/shop.yaml", "ledger", "--failure", "503,retry-after=120"}, 0},
 		"explain-404":     {[]string{"explain", "-c", "testdata/shop.yaml", "ledger", "--failure", "404"}, 0},
 		"explain-json":    {[]string{"explain", "-c", "testdata/shop.yaml", "ledger", "--json"}, 0},
+		"explain-limited": {[]string{"explain", "-c", "testdata/limited.yaml", "api"}, 0},
 		"dlq-list":        {[]string{"dlq", "list", "-c", "testdata/shop.yaml"}, 0},
 		"dlq-list-json":   {[]string{"dlq", "list", "-c", "testdata/shop.yaml", "--json"}, 0},
 		"dlq-list-none":   {[]string{"dlq", "list", "-c", "testdata/shop.yaml", "--reason", "transform"}, 0},

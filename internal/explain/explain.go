@@ -228,9 +228,14 @@ func (e *Explanation) schedule(d *config.Destination, f *failure.Error) {
 			e.Reason = lo.Verdict.String()
 			break
 		}
-		next := since.add(Window{setting.Duration(lo.Wait), setting.Duration(hi.Wait)})
+		backoff := Window{setting.Duration(lo.Wait), setting.Duration(hi.Wait)}
+		next := since.add(backoff)
 		next = Window{early.next(next.Earliest), late.next(next.Latest)}
-		wait := Window{next.Earliest - since.Earliest, next.Latest - since.Latest}
+		// A token comes when it comes: who failed later waits less for it.
+		wait := Window{
+			max(backoff.Earliest, next.Earliest-since.Latest),
+			max(backoff.Latest, next.Earliest-since.Earliest, next.Latest-since.Latest),
+		}
 		if v.Deadline > 0 && next.Earliest.D() > v.Deadline {
 			e.Reason = "deadline"
 			break

@@ -109,6 +109,24 @@ destinations:
 	if want := (&Budget{Ratio: 0.1, Floor: 120, Window: setting.Duration(time.Minute)}); e.Budget == nil || *e.Budget != *want {
 		t.Errorf("budget %+v", e.Budget)
 	}
+	// Jitter moves when the first retry fails, not when the token comes.
+	jittered := load(t, `
+sources: [ { name: web, type: http, listen: "127.0.0.1:8080" } ]
+routes: [ { name: all, from: [web], to: [a] } ]
+destinations:
+  - { name: a, type: https, url: "https://a", retry: { attempts: 3, backoff: 1s }, rate_limit: { per_second: 0.25, burst: 2 } }
+`)
+	j, err := Destination(jittered, "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	window := func(a Window) [2]time.Duration {
+		return [2]time.Duration{a.Earliest.D().Round(time.Microsecond), a.Latest.D().Round(time.Microsecond)}
+	}
+	if second, third := j.Attempts[1], j.Attempts[2]; window(second.Wait) != [2]time.Duration{0, time.Second} ||
+		window(third.Wait) != [2]time.Duration{3 * time.Second, 4 * time.Second} || window(third.Since) != [2]time.Duration{4 * time.Second, 4 * time.Second} {
+		t.Errorf("%+v", j.Attempts)
+	}
 	got, e = waits("roomy")
 	if diff := cmp.Diff([]time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second}, got); diff != "" || e.Budget != nil {
 		t.Errorf("roomy, budget %v:\n%s", e.Budget, diff)
