@@ -163,6 +163,9 @@ func TestParkedClaimsAreBounded(t *testing.T) {
 	ids := put(t, s, newJob("q"), newJob("q"))
 	gets(t, <-relays, ids[0])
 	gets(t, <-again, ids[1])
+	if n := len(s.writer.state.parked.callers); n != 0 { // nobody waits: the writer is idle
+		t.Errorf("%d callers are remembered", n)
+	}
 
 	p := newParked()
 	for i := range maxParked {
@@ -345,7 +348,8 @@ func TestGiveBack(t *testing.T) {
 func TestJobOfManyAttempts(t *testing.T) {
 	var h hand
 	s := testStore(t, h.options(Options{}))
-	const n = store.MaxAttempts + 200
+	// With the last one it is a number of whole statements: none may take the last.
+	const n = store.MaxAttempts + retainOf - 1
 	id := put(t, s, newJob("q"))[0]
 	lease := take(t, s, "q", 1)[0].Lease
 	inWriter(t, s, func(x *tx) error {
@@ -356,7 +360,7 @@ func TestJobOfManyAttempts(t *testing.T) {
 			return err
 		}
 		_, err := x.exec(`WITH RECURSIVE k(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM k WHERE i<?)
-			INSERT INTO log(seq, attempt, n, at, level, message) SELECT 1, 1+i%3, i, ?, 'info', 'm' FROM k`, n, x.now)
+			INSERT INTO log(seq, attempt, n, at, level, message) SELECT 1, 1+i%3, i, ?, 'info', 'm' FROM k`, 2*n, x.now)
 		if err != nil {
 			return err
 		}
@@ -376,8 +380,8 @@ func TestJobOfManyAttempts(t *testing.T) {
 	}
 	h.step(time.Hour)
 	steps := retainAll(t, s, store.Retention{Finished: time.Minute})
-	if steps < n/retainOf {
-		t.Errorf("%d rows went in %d steps", 2*n, steps)
+	if steps < 3*n/retainOf {
+		t.Errorf("%d rows went in %d steps", 3*n, steps)
 	}
 	for _, table := range []string{"job", "attempt", "log", "lane", "tally"} {
 		if left := rowsOf(t, s, table); left != 0 {
@@ -385,6 +389,19 @@ func TestJobOfManyAttempts(t *testing.T) {
 		}
 	}
 	checkMemory(t, s)
+}
+
+// What was logged in a hand-back goes with it.
+func TestLinesOfOldHandBacks(t *testing.T) {
+	s := testStore(t, Options{})
+	put(t, s, newJob("q"))
+	for range store.HandBacks + 20 {
+		lease := take(t, s, "q", 1)[0].Lease
+		say(t, s, store.Report{Type: store.AddLog, Lease: lease, Lines: []job.LogLine{{Seq: 1, Message: "m"}}}, store.Report{Type: store.Release, Lease: lease})
+	}
+	if lines, attempts := rowsOf(t, s, "log"), rowsOf(t, s, "attempt"); lines != store.HandBacks || attempts != store.HandBacks {
+		t.Errorf("%d lines of %d attempts, want %d of each", lines, attempts, store.HandBacks)
+	}
 }
 
 // What the table of moves lacks changes nothing.

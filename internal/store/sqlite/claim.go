@@ -415,9 +415,6 @@ const (
 // before or since. Those of a claim that nobody heard of lapse by themselves.
 // The note tells it in the attempt.
 func (s *Store) giveBack(ctx context.Context, c *claim, why error, note string) error {
-	if c.shared {
-		return fmt.Errorf("what was claimed could not be read: %w", why)
-	}
 	err := s.writer.submit(context.WithoutCancel(ctx), 0, func(t *tx) error {
 		for _, g := range c.got {
 			l := t.w.state.running[g.seq]
