@@ -11,8 +11,8 @@ func holdCommand(sh *shell) *cobra.Command {
 		Use:   "hold NAME clear",
 		Short: "End what a destination asked for with Retry-After",
 		Long: `End the hold of a destination: the time for which its endpoint asked to be left
-alone. Traffic comes back slowly, and the endpoint may ask again. A message that
-waits for its own retry waits on. status shows holds.`,
+alone. Traffic comes back slowly, and the endpoint may ask again. status shows
+holds.`,
 		Example: "  pawl hold ledger clear",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -102,10 +102,26 @@ func (s *stay) tryUntilLeft() (message.Hop, bool) {
 			return hopFor(message.HopBudget, f), false
 		}
 		s.pass.try = retrying
-		if !sleep(s.ctx, d.Wait) {
+		if !s.rest(d) {
 			return s.cancelled(), false
 		}
 	}
+}
+
+// rest waits before the next try, and says whether ctx outlived the wait. What an
+// endpoint asked for ends where a person clears its hold.
+func (s *stay) rest(d retry.Decision) bool {
+	if d.Hold <= 0 {
+		return sleep(s.ctx, d.Wait)
+	}
+	t := time.NewTimer(d.Wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.at.lane.post.holdCleared():
+	case <-s.ctx.Done():
+	}
+	return s.ctx.Err() == nil
 }
 
 // tooLate says whether a wait until next would end past the deadline or the

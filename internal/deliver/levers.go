@@ -78,8 +78,8 @@ func (f *Fleet) Pause(name string) bool { return f.setPaused(name, true) }
 func (f *Fleet) Resume(name string) bool { return f.setPaused(name, false) }
 
 func (f *Fleet) setPaused(name string, paused bool) bool {
-	return f.move(name, func(g *gate, _ time.Time) Moved {
-		g.paused = paused
+	return f.move(name, func(p *post, _ time.Time) Moved {
+		p.gate.paused = paused
 		return LeverMoved
 	}) == LeverMoved
 }
@@ -87,7 +87,8 @@ func (f *Fleet) setPaused(name string, paused bool) bool {
 // ForceBreaker holds the destination's breaker open or closed, or leaves it to
 // itself again. Held open, nothing but another call lets anything through.
 func (f *Fleet) ForceBreaker(name string, to breaker.Forced) Moved {
-	return f.move(name, func(g *gate, now time.Time) Moved {
+	return f.move(name, func(p *post, now time.Time) Moved {
+		g := &p.gate
 		if g.breaker == nil && to != breaker.ForceAuto {
 			return NoBreaker
 		}
@@ -99,14 +100,15 @@ func (f *Fleet) ForceBreaker(name string, to breaker.Forced) Moved {
 	})
 }
 
-// ClearHold ends what the endpoint asked for: traffic comes back by the ramp. A
-// message that waits for its own retry waits on.
+// ClearHold ends what the endpoint asked for, for the messages that heard it too:
+// traffic comes back by the ramp.
 func (f *Fleet) ClearHold(name string) Moved {
-	return f.move(name, func(g *gate, now time.Time) Moved {
-		if !now.Before(g.heldUntil) {
+	return f.move(name, func(p *post, now time.Time) Moved {
+		if !now.Before(p.gate.heldUntil) {
 			return NotHeld
 		}
-		g.heldUntil = time.Time{}
+		p.gate.heldUntil = time.Time{}
+		p.wakeResting()
 		return LeverMoved
 	})
 }
@@ -114,21 +116,21 @@ func (f *Fleet) ClearHold(name string) Moved {
 // SetRate sets how fast attempts at the destination begin, whatever the
 // configuration says; nil gives that its say again.
 func (f *Fleet) SetRate(name string, r *limit.Rate) Moved {
-	return f.move(name, func(g *gate, now time.Time) Moved {
-		g.levers.rate = r
-		g.setRate(now)
+	return f.move(name, func(p *post, now time.Time) Moved {
+		p.gate.levers.rate = r
+		p.gate.setRate(now)
 		return LeverMoved
 	})
 }
 
-// move moves a lever at the gate of the name.
-func (f *Fleet) move(name string, how func(g *gate, now time.Time) Moved) (m Moved) {
+// move moves a lever at the post of the name, which is locked meanwhile.
+func (f *Fleet) move(name string, how func(p *post, now time.Time) Moved) (m Moved) {
 	f.mu.Lock()
 	l, ok := f.lanes[name]
 	f.mu.Unlock()
 	if !ok {
 		return NoDestination
 	}
-	l.post.change(func(g *gate, now time.Time) { m = how(g, now) })
+	l.post.change(func(_ *gate, now time.Time) { m = how(l.post, now) })
 	return m
 }

@@ -443,12 +443,12 @@ func TestLeversOutliveAReload(t *testing.T) {
 func TestAClearedHoldComesBackByTheRamp(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		a := always(well.taking(time.Second), asks(503, 8*time.Second))
-		r.configure(spec("a", a, attempts(1)))
-		r.deliver(r.Context(), "a")
+		r.configure(spec("a", a))
+		heard := r.start(r.Context(), "a") // and rests before its next try
 		if s := r.lane("a"); s.HeldUntil.IsZero() {
 			t.Fatal("not held")
 		}
-		var open []<-chan Result
+		open := []<-chan Result{heard}
 		for range 3 {
 			open = append(open, r.start(r.Context(), "a"))
 		}
@@ -459,9 +459,11 @@ func TestAClearedHoldComesBackByTheRamp(t *testing.T) {
 		if m := r.fleet.ClearHold("a"); m != NotHeld {
 			t.Errorf("cleared twice: %v", m)
 		}
-		all(open)
+		if res := all(open)[0]; res.Status != Delivered || res.Took != 5*time.Second { // behind those at the gate
+			t.Errorf("the one that heard it: %s after %v", reasons(res), res.Took)
+		}
 		// One at first, then two at once.
-		if diff := cmp.Diff([]time.Duration{0, 2 * time.Second, 3 * time.Second, 3 * time.Second}, r.times(a)); diff != "" {
+		if diff := cmp.Diff([]time.Duration{0, 2 * time.Second, 3 * time.Second, 3 * time.Second, 4 * time.Second}, r.times(a)); diff != "" {
 			t.Error(diff)
 		}
 	})

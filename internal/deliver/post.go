@@ -23,6 +23,9 @@ type post struct {
 	waiting int
 	alarm   *time.Timer // wakes the queue when the gate may change by itself
 	alarmAt time.Time
+	// cleared is closed when a person ends a hold; nil while no message that heard
+	// of the hold rests.
+	cleared chan struct{}
 }
 
 // waiter is one send that waits at the gate.
@@ -233,6 +236,36 @@ func (p *post) charge() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.gate.quota.charge(now)
+}
+
+// ended is a hold that is over already.
+var ended = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// holdCleared returns what is closed when a person ends the hold.
+func (p *post) holdCleared() <-chan struct{} {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !now.Before(p.gate.heldUntil) {
+		return ended
+	}
+	if p.cleared == nil {
+		p.cleared = make(chan struct{})
+	}
+	return p.cleared
+}
+
+// wakeResting ends the rest of those who wait out a hold before they come to the
+// gate. The caller holds the lock.
+func (p *post) wakeResting() {
+	if p.cleared != nil {
+		close(p.cleared)
+		p.cleared = nil
+	}
 }
 
 // change alters the gate from outside (a lever, a reload) and serves those who
