@@ -237,7 +237,7 @@ func (f *Fleet) lane(spec Spec) *lane {
 		l = &lane{
 			name:   spec.Name,
 			places: semaphore.New(int64(spec.MaxPending)),
-			post:   &post{destination: spec.Name, endpoint: spec.Name, events: f.opts.Events},
+			post:   newPost(spec.Name, spec.Name, f.opts.Events),
 		}
 		f.lanes[spec.Name] = l
 	}
@@ -251,8 +251,8 @@ func (l *lane) apply(spec Spec) {
 		g.workers = spec.Workers
 		g.ramp.SetCeiling(spec.Workers)
 		g.setBreaker(now, spec.Breaker)
-		g.configured = spec.RateLimit
-		g.setRate(now)
+		g.quota.configured = spec.RateLimit
+		g.quota.setRate(now)
 		g.quota.setBudget(now, spec.RetryBudget)
 	})
 }

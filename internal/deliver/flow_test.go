@@ -337,7 +337,8 @@ func TestAShorterHoldDoesNotCutALongerOne(t *testing.T) {
 // those who wait were served, goes behind them.
 func TestNobodyOvertakes(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		p := &post{gate: gate{workers: 1}, events: r.take}
+		p := newPost("a", "a", r.take)
+		p.gate.workers = 1
 		p.gate.ramp.SetCeiling(1)
 		var before, after pass
 		first := &waiter{pass: &before}

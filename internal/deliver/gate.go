@@ -22,22 +22,23 @@ type gate struct {
 	// that its end has not been noticed yet: the ramp starts then.
 	heldUntil time.Time
 	holding   bool
-	quota     quota
-	// configured is the rate limit of the configuration: a lever may have put
-	// another one in its place.
-	configured *limit.Rate
-	levers     levers
+	// forced is where a person holds the breaker, one that is yet to come too.
+	forced breaker.Forced
+	quota  *quota
 }
 
 // quota is what a destination may send, however many endpoints it has: their
-// gates share it.
+// gates share it. It is kept under the lock of their post.
 type quota struct {
 	bucket *limit.Bucket // nil: no rate limit
 	budget *limit.Budget // nil: no retry budget
+	// configured is the rate limit of the configuration, nil for none; lever is
+	// what a person put in its place, nil for nothing.
+	configured, lever *limit.Rate
 }
 
 // charge asks the budget for a retry. False means that it is spent.
-func (q quota) charge(now time.Time) bool { return q.budget == nil || q.budget.Take(now) }
+func (q *quota) charge(now time.Time) bool { return q.budget == nil || q.budget.Take(now) }
 
 // pass is what a send holds. It belongs to the caller and may be used again
 // after end: it carries what the breaker remembers of its message.

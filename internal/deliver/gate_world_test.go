@@ -88,7 +88,7 @@ const (
 )
 
 func newWorld(v variant) *world {
-	w := &world{now: dawn, gate: gate{workers: v.workers}}
+	w := &world{now: dawn, gate: gate{workers: v.workers, quota: &quota{}}}
 	w.gate.ramp.SetCeiling(v.workers)
 	if v.breaker != nil {
 		w.settings = *v.breaker

@@ -7,12 +7,8 @@ import (
 	"github.com/pawlhq/pawl/internal/core/limit"
 )
 
-// levers are what people changed at a gate at run time, beside pausing it. They
-// hold until they are moved back or pawl ends: a reload keeps them.
-type levers struct {
-	breaker breaker.Forced
-	rate    *limit.Rate // instead of the configured one; nil for that
-}
+// What people change at run time holds until they change it back or pawl ends: a
+// reload keeps it.
 
 // setBreaker puts the numbers in force; nil takes the breaker away.
 func (g *gate) setBreaker(now time.Time, s *breaker.Settings) {
@@ -21,7 +17,7 @@ func (g *gate) setBreaker(now time.Time, s *breaker.Settings) {
 		g.breaker = nil
 	case g.breaker == nil:
 		g.breaker = breaker.New(*s, now)
-		g.breaker.Force(now, g.levers.breaker)
+		g.breaker.Force(now, g.forced)
 	default:
 		g.breaker.Configure(now, *s)
 	}
@@ -29,19 +25,23 @@ func (g *gate) setBreaker(now time.Time, s *breaker.Settings) {
 
 // setRate puts the rate in force that the lever or else the configuration says.
 // A limit that changes gives no tokens away: as many are missing as before.
-func (g *gate) setRate(now time.Time) {
-	r := g.configured
-	if g.levers.rate != nil {
-		r = g.levers.rate
-	}
-	switch {
+func (q *quota) setRate(now time.Time) {
+	switch r := q.rate(); {
 	case r == nil:
-		g.quota.bucket = nil
-	case g.quota.bucket == nil:
-		g.quota.bucket = limit.NewBucket(*r, now)
+		q.bucket = nil
+	case q.bucket == nil:
+		q.bucket = limit.NewBucket(*r, now)
 	default:
-		g.quota.bucket.Configure(now, *r)
+		q.bucket.Configure(now, *r)
 	}
+}
+
+// rate is the rate limit that holds; nil for none.
+func (q *quota) rate() *limit.Rate {
+	if q.lever != nil {
+		return q.lever
+	}
+	return q.configured
 }
 
 // setBudget puts the numbers in force; nil takes the budget away.
@@ -92,7 +92,7 @@ func (f *Fleet) ForceBreaker(name string, to breaker.Forced) Moved {
 		if g.breaker == nil && to != breaker.ForceAuto {
 			return NoBreaker
 		}
-		g.levers.breaker = to
+		g.forced = to
 		if g.breaker != nil {
 			g.breaker.Force(now, to)
 		}
@@ -117,8 +117,8 @@ func (f *Fleet) ClearHold(name string) Moved {
 // configuration says; nil gives that its say again.
 func (f *Fleet) SetRate(name string, r *limit.Rate) Moved {
 	return f.move(name, func(p *post, now time.Time) Moved {
-		p.gate.levers.rate = r
-		p.gate.setRate(now)
+		p.quota.lever = r
+		p.quota.setRate(now)
 		return LeverMoved
 	})
 }

@@ -18,6 +18,7 @@ type post struct {
 
 	mu      sync.Mutex
 	gate    gate
+	quota   quota   // the gate's
 	first   *waiter // oldest
 	last    *waiter
 	waiting int
@@ -26,6 +27,14 @@ type post struct {
 	// cleared is closed when a person ends a hold; nil while no message that heard
 	// of the hold rests.
 	cleared chan struct{}
+}
+
+// newPost returns a post that lets nobody in until it is told how many workers
+// there are.
+func newPost(destination, endpoint string, events event.Sink) *post {
+	p := &post{destination: destination, endpoint: endpoint, events: events}
+	p.gate.quota = &p.quota
+	return p
 }
 
 // waiter is one send that waits at the gate.
@@ -235,7 +244,7 @@ func (p *post) charge() bool {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.gate.quota.charge(now)
+	return p.quota.charge(now)
 }
 
 // ended is a hold that is over already.

@@ -88,10 +88,7 @@ func (s *LaneStatus) look(p *post, now time.Time) []breaker.Move {
 
 // limits fills in the rate limit and the retry budget.
 func (s *LaneStatus) limits(g *gate, now time.Time) {
-	s.Rate, s.ByLever = g.configured, g.levers.rate != nil
-	if s.ByLever {
-		s.Rate = g.levers.rate
-	}
+	s.Rate, s.ByLever = g.quota.rate(), g.quota.lever != nil
 	if g.quota.bucket != nil {
 		if t := g.quota.bucket.Look(now); t.After(now) {
 			s.NextToken = t
