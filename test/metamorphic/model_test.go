@@ -91,7 +91,10 @@ func (m *model) planCreate(jobs []store.NewJob) ([]plan, *store.ConflictError) {
 		}
 		if k, twice := first[n.Key]; twice {
 			if jobs[k].Hash != n.Hash {
-				return nil, &store.ConflictError{Index: i, Key: n.Key, ID: plans[k].found}
+				if there := plans[k].found; there != "" {
+					return nil, &store.ConflictError{Index: i, Key: n.Key, ID: there}
+				}
+				return nil, &store.ConflictError{Index: i, Key: n.Key, Twin: &k}
 			}
 			if plans[i] = plans[k]; plans[k].found == "" {
 				plans[i].same = k
