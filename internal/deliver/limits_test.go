@@ -82,6 +82,23 @@ func TestRetriesTakeTokens(t *testing.T) {
 	})
 }
 
+// Each attempt is told with its own wait for the limit.
+func TestARetryDoesNotInheritTheWait(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(well, well, asks(503, 5*time.Second))
+		r.configure(spec("a", a, rated(1, 1)))
+		r.deliver(r.Context(), "a")
+		r.deliver(r.Context(), "a") // waits a second, fails, and has a token after its rest
+		var waits []time.Duration
+		for _, e := range r.told(event.AttemptEnded) {
+			waits = append(waits, e.Limited)
+		}
+		if diff := cmp.Diff([]time.Duration{0, time.Second, 0}, waits); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // A hold, a pause or a breaker that keeps a send back uses no token.
 func TestWhatIsNotSentCostsNoToken(t *testing.T) {
 	inBubble(t, func(r *rig) {
