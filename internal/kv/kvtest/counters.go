@@ -52,7 +52,7 @@ var counterTests = []test{
 		r.totals(r.add(r.a, k, slot(1, 0, 0)), slot(1, 1, 0))
 	}},
 	{"as many as there may be, with any names", func(r *rig) {
-		for _, k := range []string{r.key("}"), r.key("{}"), r.key("{a}"), r.key("%7D"), r.key("\x00\r\n"), r.salt + strings.Repeat("{", 1<<20)} {
+		for _, k := range []string{r.key("}"), "}" + r.salt, "{" + r.salt, r.key("{}"), r.key("{a}"), r.key("%7D"), r.key("\x00\r\n"), r.salt + strings.Repeat("{", 1<<20)} {
 			var in []kv.Slot
 			for i := range int64(kv.MaxSlots) {
 				in = append(in, slot(i, 1, 2, 3, 4, 5, 6, 7, i))

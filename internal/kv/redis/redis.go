@@ -255,8 +255,11 @@ func (s *Store) join(j *join) {
 		s.client = client
 	}
 	s.mu.Unlock()
-	if err == nil && stale {
-		client.Close()
+	if stale {
+		if err == nil {
+			client.Close()
+		}
+		err = kv.ErrClosed
 	}
 	j.err = err
 	close(j.done)

@@ -54,7 +54,7 @@ func missing(t *testing.T, what string) {
 	if os.Getenv("PAWL_REQUIRE_SERVICES") == "1" {
 		t.Fatal(what)
 	}
-	t.Skip("LEFT OUT, as there is no ", what)
+	t.Skip("LEFT OUT: there is no " + what)
 }
 
 // clean deletes what begins with a prefix.

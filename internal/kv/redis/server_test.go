@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -295,6 +296,36 @@ func TestTLS(t *testing.T) {
 	}
 	if known.MinVersion != 0 || known.ServerName != "" {
 		t.Error("the caller's own configuration was changed")
+	}
+}
+
+// Close does not wait for a handshake that nobody answers.
+func TestCloseWhileConnecting(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := open(t, redis.Options{URL: setting.NewSecret("rediss://" + l.Addr().String()), Silence: time.Hour})
+	failed := make(chan error, 1)
+	go func() { failed <- s.Ping(context.Background()) }()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it waits")
+	}
+	if err := <-failed; !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, kv.ErrClosed) {
+		t.Errorf("the error is %v", err)
 	}
 }
 
