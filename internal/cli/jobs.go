@@ -114,13 +114,19 @@ func jobsListCommand(sh *shell, api *apiFlags) *cobra.Command {
 	return c
 }
 
+// filterFlags are the flags of the parameters of a list.
+var filterFlags = flagNames{
+	"queue": "--queue", "task": "--task", "endpoint": "--endpoint", "status": "--status", "reason": "--reason", "tag": "--tag",
+	"dead_letter": "--dead-letter", "created_after": "--since", "created_before": "--before", "limit": "--limit",
+}
+
 func (sh *shell) jobsList(ctx context.Context, client *apiClient, q url.Values, limit int) error {
 	t, rows := sh.jobTable(), 0
 	for left := limit; left > 0; {
 		q.Set("limit", strconv.Itoa(min(left, store.MaxPage)))
 		var page httpapi.Jobs
 		if err := client.Do(ctx, http.MethodGet, "/v3/jobs?"+q.Encode(), nil, &page); err != nil {
-			return err
+			return filterFlags.explain(err)
 		}
 		for _, j := range page.Jobs {
 			if sh.json {

@@ -232,7 +232,7 @@ func TestJobsUsage(t *testing.T) {
 		{"keys create --name a --scope admn -c " + jobsYAML, `pawl: --scope, number 1: unknown scope "admn"`},
 		{"jobs list --limit 0", "--limit"},
 		{"jobs list --since yesterday", "--since"},
-		{"jobs list --status odd", "status"},
+		{"jobs list --status odd", "pawl: --status"},
 		{"jobs list --server ftp://x", "--server"},
 		{"jobs list --server http://x?y=1", "--server"},
 		{"jobs list --key-file " + file, "holds no key"},

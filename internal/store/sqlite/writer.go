@@ -214,10 +214,9 @@ func (w *writer) group(first *call) {
 	w.store.beforeGroup()
 	w.calls = w.calls[:0]
 	if err := w.usable(); err != nil {
-		for c := first; c != nil; c = w.next() {
-			if c.take() {
-				c.end(err)
-			}
+		// Those behind it are looked at by themselves: the store may have healed.
+		if first != nil && first.take() {
+			first.end(err)
 		}
 		return
 	}
