@@ -36,9 +36,7 @@ func faultOf(err error) fault {
 
 // lacksCommitFrame reports whether a commit that failed can't come back after a
 // crash: there was no room for its frames, of which the last makes it a commit.
-func lacksCommitFrame(err error) certain { return resultCode(err) == sqlite3.SQLITE_FULL }
-
-type certain bool
+func lacksCommitFrame(err error) bool { return resultCode(err) == sqlite3.SQLITE_FULL }
 
 // storeError makes one of the store's errors of a statement's.
 func storeError(err error) error {

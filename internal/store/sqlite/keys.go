@@ -94,7 +94,7 @@ func (s *Store) KeyByHash(ctx context.Context, hash [32]byte) (store.Key, error)
 	if ok {
 		return k, nil
 	}
-	var there found
+	var there bool
 	err := s.readers.use(ctx, func(c *conn) (err error) {
 		there, err = c.one(sqlKeyHash, func(r *row) (err error) { k, err = scanKey(r); return err }, hash[:])
 		return err

@@ -367,7 +367,7 @@ func (s *Store) Logs(ctx context.Context, id string, attempt int) (store.Log, er
 		}
 		cut := func(r *row) error { log.Cut = r.int(0) != 0; return nil }
 		there, err := c.one(sqlLogsEnd, cut, seq, attempt)
-		if err == nil && !bool(there) {
+		if err == nil && !there {
 			there, err = c.one(sqlLogsRun, cut, seq, attempt)
 		}
 		if err != nil {

@@ -51,12 +51,12 @@ func (r *recent) keep(seq int64, m createdJob) {
 }
 
 // take returns a job and forgets it.
-func (r *recent) take(seq int64) (createdJob, found) {
-	m, ok := r.jobs[seq]
+func (r *recent) take(seq int64) (m createdJob, ok bool) {
+	m, ok = r.jobs[seq]
 	if ok {
 		r.forget(seq, m.job)
 	}
-	return m, found(ok)
+	return m, ok
 }
 
 func (r *recent) forget(seq int64, n *store.NewJob) {

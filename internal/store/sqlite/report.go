@@ -227,7 +227,7 @@ func (t *tx) addLog(l *lease, lines []job.LogLine) error {
 			if err != nil {
 				return err
 			}
-			if bool(there) || size.cut {
+			if there || size.cut {
 				continue
 			}
 			size.cut = true

@@ -117,13 +117,9 @@ func (c *conn) each(text string, take func(r *row) error, args ...any) error {
 // errEnough ends the reading of rows.
 var errEnough = errors.New("enough")
 
-// found says whether one found a row.
-type found bool
-
-// one is each for a statement of at most one row.
-func (c *conn) one(text string, take func(r *row) error, args ...any) (found, error) {
-	var there found
-	err := c.each(text, func(r *row) error { there = true; return take(r) }, args...)
+// one is each for a statement of at most one row, and says whether there is one.
+func (c *conn) one(text string, take func(r *row) error, args ...any) (there bool, err error) {
+	err = c.each(text, func(r *row) error { there = true; return take(r) }, args...)
 	return there, err
 }
 

@@ -155,11 +155,11 @@ func (t *tx) each(text string, take func(*row) error, args ...any) error {
 }
 
 // one is each for a statement of at most one row.
-func (t *tx) one(text string, take func(*row) error, args ...any) (found, error) {
+func (t *tx) one(text string, take func(*row) error, args ...any) (there bool, err error) {
 	if t.failed != nil {
 		return false, t.failed
 	}
-	there, err := t.w.conn.one(text, take, args...)
+	there, err = t.w.conn.one(text, take, args...)
 	if err != nil {
 		return false, t.fail(err)
 	}
