@@ -19,8 +19,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/store"
+	"github.com/pawlhq/pawl/internal/store/sqlite"
 )
 
 func TestAKeyHasItsShareAndNoMore(t *testing.T) {
@@ -337,4 +339,48 @@ func TestJobsThatCannotBeGivenBackAreTold(t *testing.T) {
 	if wait == 0 || !strings.Contains(doc.Detail, "not known") {
 		t.Error(doc.Detail)
 	}
+}
+
+// TestRoomIsFoundBeforeContentsAreRead asks the store itself: what it reads has
+// its room by then, as much as it may be.
+func TestRoomIsFoundBeforeContentsAreRead(t *testing.T) {
+	base := newRig(t)
+	made := base.make(aJob, KeyHeader, "k-1")
+	base.until("the create is done", func() bool { return base.memory.all.Held() == 0 })
+	asked := &asking{Store: base.store, memory: base.memory}
+	r := rigWith(t, base, asked)
+	for _, c := range []struct {
+		name string
+		call func() answer
+		room int64
+	}{
+		{"a list", func() answer { return r.call("operate", "GET", "/v3/jobs?limit=500", "") }, 2 * jobserver.MaxAnswer},
+		{"a short list", func() answer { return r.call("operate", "GET", "/v3/jobs?limit=1", "") }, jobRoom},
+		{"a get", func() answer { return r.call("produce", "GET", "/v3/jobs/"+made.ID, "") }, jobRoom},
+		{"logs", func() answer { return r.call("produce", "GET", "/v3/jobs/"+made.ID+"/attempts/1/logs", "") }, jobRoom},
+		{"a repeat", func() answer { return r.call("produce", "POST", "/v3/jobs", aJob, KeyHeader, "k-1") }, jobRoom},
+	} {
+		asked.held = 0
+		if a := c.call(); a.status >= 500 || asked.held != c.room {
+			t.Errorf("%s, %d: %d bytes are held while it is read, not %d", c.name, a.status, asked.held, c.room)
+		}
+		r.until("its room is given back", func() bool { return r.memory.all.Held() == 0 })
+	}
+}
+
+// asking is a store that notes what is held when it reads contents.
+type asking struct {
+	*sqlite.Store
+	memory *memory
+	held   int64
+}
+
+func (s *asking) Job(ctx context.Context, id string) (*job.Job, error) {
+	s.held = s.memory.all.Held()
+	return s.Store.Job(ctx, id)
+}
+
+func (s *asking) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	s.held = s.memory.all.Held()
+	return s.Store.List(ctx, f)
 }
