@@ -70,8 +70,8 @@ func (a *api) claim(q *request) error {
 	}
 	w.By = q.who
 	asked := q.hold.bytes
-	w.Room = func(ctx context.Context, bytes int) error { // of the jobs, and of their JSON
-		return q.hold.grow(ctx, asked+2*int64(bytes)+jobMembers*int64(w.Max))
+	w.Room = func(ctx context.Context, jobs, bytes int) error { // of the jobs, and of their JSON
+		return q.hold.grow(ctx, asked+2*int64(bytes)+jobMembers*int64(jobs))
 	}
 	ctx, end := a.polling(q, min(w.Wait, MaxWait))
 	defer end()

@@ -24,9 +24,9 @@ type Want struct {
 	Tasks           []lane.Task // up to MaxTasks; empty is every task
 	Max             int         // 1 to MaxBatch
 	Wait            time.Duration
-	// Room is asked for the bytes of the jobs' contents before those are read;
+	// Room is asked for so many jobs, and the bytes of their contents, before those are read;
 	// its error gives the jobs back. nil has room for all.
-	Room func(ctx context.Context, bytes int) error
+	Room func(ctx context.Context, jobs, bytes int) error
 }
 
 // Claim takes due jobs under leases, MaxAnswer bytes of content at most. Where

@@ -163,10 +163,10 @@ type Want struct {
 	// wait while too many do is ErrBusy.
 	Wait time.Duration
 	// Room, where it is set, is asked once jobs were taken and before their
-	// contents are read, with the bytes of those: where it returns an error, the
-	// jobs go back, uncharged, and the error is Claim's. It may wait a moment, in
-	// which the leases run.
-	Room func(ctx context.Context, bytes int) error
+	// contents are read, with how many they are and the bytes of their contents.
+	// Where it returns an error, the jobs go back, uncharged, and the error is
+	// Claim's. It may wait a moment, in which the leases run.
+	Room func(ctx context.Context, jobs, bytes int) error
 }
 
 // QueueLease is a queue and how long its leases are.

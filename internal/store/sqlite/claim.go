@@ -47,7 +47,7 @@ func (s *Store) Claim(ctx context.Context, w store.Want) (store.Claim, error) {
 		for i := range c.got {
 			bytes += int(c.got[i].bytes)
 		}
-		if err := w.Room(ctx, bytes); err != nil {
+		if err := w.Room(ctx, len(c.got), bytes); err != nil {
 			return store.Claim{}, s.giveBack(ctx, c, err, noteNoRoom)
 		}
 	}

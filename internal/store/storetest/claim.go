@@ -300,12 +300,12 @@ var claimTests = []test{
 			sum += n.Content.Size()
 			kept = append(kept, r.put(n))
 		}
-		full, asked := errors.New("full"), 0
+		full, asked, many := errors.New("full"), 0, 0
 		w := want("q")
 		w.ClaimID = "claim-1"
-		w.Room = func(_ context.Context, bytes int) error { asked = bytes; return full }
-		if _, err := r.Claim(r.ctx, w); !errors.Is(err, full) || asked != sum {
-			r.Fatalf("asked for room for %d bytes of %d: %v", asked, sum, err)
+		w.Room = func(_ context.Context, jobs, bytes int) error { asked, many = bytes, jobs; return full }
+		if _, err := r.Claim(r.ctx, w); !errors.Is(err, full) || asked != sum || many != len(kept) {
+			r.Fatalf("asked for room for %d jobs and %d bytes of %d: %v", many, asked, sum, err)
 		}
 		for _, id := range kept {
 			if j := r.job(id); j.Status != job.Queued || j.Counts != (job.Counts{}) || len(j.Attempts) != 1 || j.Attempts[0].Outcome != job.OutcomeReleased {
@@ -313,11 +313,11 @@ var claimTests = []test{
 			}
 		}
 		r.h.Clock.Pass(time.Minute)
-		w.Room = func(_ context.Context, bytes int) error { asked = -bytes; return nil }
+		w.Room = func(_ context.Context, _, bytes int) error { asked = -bytes; return nil }
 		if got := r.claim(w); len(got) != len(kept) || asked != -sum {
 			r.Errorf("got %v, asked for %d", ids(got), -asked)
 		}
-		w.Room = func(context.Context, int) error { return full }
+		w.Room = func(context.Context, int, int) error { return full }
 		if _, err := r.Claim(r.ctx, w); !errors.Is(err, full) {
 			r.Errorf("a repeat: %v", err)
 		}
