@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/core/message"
 )
@@ -90,6 +91,9 @@ type Ending struct {
 	After time.Duration
 	// Error says why, for Again.
 	Error string
+	// As is what became of the message, for Done, where it was not delivered: the
+	// job's result says so. "" is delivered.
+	As event.Settlement
 }
 
 // EndingHow is a way to end a lease.

@@ -241,6 +241,9 @@ func (m messages) Settle(ctx context.Context, lease string, e connector.Ending) 
 	switch e.How {
 	case connector.Done:
 		r.Type = store.Complete
+		if e.As != "" { // a closed set of plain words
+			r.Result = []byte(`{"status":"` + string(e.As) + `"}`)
+		}
 	case connector.Again:
 		r.Type = store.Fail
 		r.Error = &job.Error{Type: "deferred", Message: e.Error}

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/core/message"
@@ -201,6 +202,7 @@ func TestSettle(t *testing.T) {
 		waits   time.Duration // at least, and a minute more at most
 	}{
 		"done":        {connector.Ending{How: connector.Done}, job.Succeeded, 1, 0},
+		"letter":      {connector.Ending{How: connector.Done, As: event.SettledDeadLettered}, job.Succeeded, 1, 0},
 		"again":       {connector.Ending{How: connector.Again, Error: "503"}, job.Queued, 1, 7500 * time.Millisecond},
 		"again later": {connector.Ending{How: connector.Again, After: time.Hour, Error: "503"}, job.Queued, 1, time.Hour},
 		"back":        {connector.Ending{How: connector.Back}, job.Queued, 0, 0},
@@ -231,6 +233,9 @@ func TestSettle(t *testing.T) {
 		}
 		if c.e.Error != "" && (a.Error == nil || a.Error.Message != c.e.Error) {
 			t.Errorf("%s: the error is kept as %+v", name, a.Error)
+		}
+		if want := map[string]string{"letter": `{"status":"dead_lettered"}`}[name]; string(j.Result) != want {
+			t.Errorf("%s: the result is %s", name, j.Result)
 		}
 		if name == "back" { // it is there at once; out of the others' way
 			if err := q.Settle(t.Context(), take(t, q, "emails").Lease, connector.Ending{How: connector.Done}); err != nil {

@@ -208,8 +208,10 @@ func (s *Source) handle(ctx context.Context, h connector.Handler, it *hand) (out
 // is given up then goes back at once.
 func endingOf(s connector.Settlement, attempt int, stopped error) connector.Ending {
 	switch {
-	case s.Acked():
+	case s.Status == event.SettledDelivered:
 		return connector.Ending{How: connector.Done}
+	case s.Acked():
+		return connector.Ending{How: connector.Done, As: s.Status}
 	case s.Status == event.SettledDeferred && s.Attempts > 0:
 		e := connector.Ending{How: connector.Again, After: s.RetryAfter}
 		if s.Err != nil {

@@ -272,9 +272,9 @@ func TestEndings(t *testing.T) {
 		want    connector.Ending
 	}{
 		"delivered":     {connector.Settlement{Status: event.SettledDelivered}, 1, connector.Ending{How: connector.Done}},
-		"dead letter":   {connector.Settlement{Status: event.SettledDeadLettered, Err: why}, 1, connector.Ending{How: connector.Done}},
-		"filtered":      {connector.Settlement{Status: event.SettledFiltered}, 1, connector.Ending{How: connector.Done}},
-		"unrouted":      {connector.Settlement{Status: event.SettledUnrouted}, 1, connector.Ending{How: connector.Done}},
+		"dead letter":   {connector.Settlement{Status: event.SettledDeadLettered, Err: why}, 1, connector.Ending{How: connector.Done, As: event.SettledDeadLettered}},
+		"filtered":      {connector.Settlement{Status: event.SettledFiltered}, 1, connector.Ending{How: connector.Done, As: event.SettledFiltered}},
+		"unrouted":      {connector.Settlement{Status: event.SettledUnrouted}, 1, connector.Ending{How: connector.Done, As: event.SettledUnrouted}},
 		"tried":         {connector.Settlement{Status: event.SettledDeferred, RetryAfter: time.Minute, Attempts: 3, Err: why}, 1, connector.Ending{How: connector.Again, After: time.Minute, Error: "HTTP 503"}},
 		"only waited":   {connector.Settlement{Status: event.SettledDeferred, RetryAfter: time.Minute, Err: why}, 1, connector.Ending{How: connector.Back, After: time.Minute}},
 		"nacked":        {connector.Settlement{Status: event.SettledNacked, Err: why}, 1, connector.Ending{How: connector.Back, After: time.Second}},
