@@ -115,11 +115,14 @@ func (c *callers) end() map[string]answer {
 }
 
 // acked counts messages that were answered 200 so far.
-func (c *callers) acked() (n int) {
+func (c *callers) acked() int { return c.answered(http.StatusOK) }
+
+// answered counts messages that were answered with the code so far.
+func (c *callers) answered(code int) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range c.answers {
-		if a.code == http.StatusOK {
+		if a.code == code {
 			n++
 		}
 	}

@@ -49,7 +49,9 @@ func TestKillStored(t *testing.T) {
 		ep.fails(random.Uint64(), 0.5*random.Float64(), http.StatusServiceUnavailable)
 		p := s.start()
 		c := load(t, s.url(), fmt.Sprintf("s%03d", round), 16, 0)
-		eventually(t, "a message arrives", func() bool { return ep.count() > 0 })
+		eventually(t, "messages are stored, and one arrives", func() bool {
+			return c.answered(http.StatusAccepted) >= 20 && ep.count() > 0
+		})
 		<-time.After(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
 		p.kill()
 		for key, a := range c.end() {
