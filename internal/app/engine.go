@@ -242,9 +242,9 @@ func sameEnv(a, b connector.Env) bool {
 func specOf(d *config.Destination, dest connector.Destination) (deliver.Spec, error) {
 	v := &d.Delivery
 	s := deliver.Spec{
-		Name: d.Name, Connector: dest, Retry: v.Retry, Timeout: v.Timeout, Deadline: v.Deadline, TTL: v.TTL,
-		Fallback: d.Fallback, Workers: v.Workers, MaxPending: v.MaxPending, Breaker: v.Breaker, DeliveredOn: v.DeliveredOn,
-		RateLimit: v.RateLimit, RetryBudget: v.RetryBudget,
+		Name: d.Name, Endpoint: deliver.Endpoint{Connector: dest, Timeout: v.Timeout, Breaker: v.Breaker, DeliveredOn: v.DeliveredOn},
+		Retry: v.Retry, Deadline: v.Deadline, TTL: v.TTL,
+		Fallback: d.Fallback, Workers: v.Workers, MaxPending: v.MaxPending, RateLimit: v.RateLimit, RetryBudget: v.RetryBudget,
 	}
 	if v.WhenOpen == config.WhenOpenFail {
 		s.WhenOpen = deliver.FailWhenOpen

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/retry"
+	"github.com/pawlhq/pawl/internal/kv"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -32,6 +34,9 @@ type Config struct {
 	DeadLetter   DeadLetter
 	// Jobs is the job server's part; nil where the configuration has none.
 	Jobs *Jobs
+	// Stores are shared with other relays, or this one's own memory.
+	Stores []Store
+	Notify []Notice
 
 	// Secrets knows every secret value of the configuration and scrubs them
 	// from texts.
@@ -169,7 +174,9 @@ type Source struct {
 	MaxInFlightBytes int64
 	Unrouted         Unrouted
 	Ack              Ack
-	Settings         connector.Settings
+	// Dedupe is nil where repeats are not dropped.
+	Dedupe   *Dedupe
+	Settings connector.Settings
 	// Digest sums up the files that Settings name to be read, certificates say;
 	// "" where there are none. What was opened with another digest is stale.
 	Digest string
@@ -267,6 +274,9 @@ type Rule struct {
 	At   Place
 }
 
+// TypeGroup is the type of a destination that has members.
+const TypeGroup = "group"
+
 // Destination is one destination: how it is delivered to, and its kind's own
 // settings.
 type Destination struct {
@@ -274,10 +284,111 @@ type Destination struct {
 	Type     string
 	Delivery Delivery
 	Fallback []string
+	// Group is set where Type is TypeGroup; Settings is then nil.
+	Group    *Group
 	Settings connector.Settings
 	// Digest sums up the files that Settings name to be read; "" for none.
 	Digest string
 	At     Place
+}
+
+// Group is several endpoints that take the same messages.
+type Group struct {
+	Strategy balance.Strategy
+	Members  []Member
+	// Health is nil where members are not checked.
+	Health *HealthCheck
+}
+
+// Member is one endpoint of a group.
+type Member struct {
+	// Name is its own, or <group>/<n> with n from 1.
+	Name   string
+	Type   string
+	Weight int
+	// Delivery is the group's with what the member may say itself: timeout,
+	// circuit_breaker, delivered_on, success, transforms, forward_headers,
+	// idempotency_header. The rest is as the group has it.
+	Delivery Delivery
+	Settings connector.Settings
+	Digest   string
+	At       Place
+}
+
+// HealthCheck says how members are asked whether they are well.
+type HealthCheck struct {
+	// Path is asked for at the origin of HTTP members.
+	Path              string
+	Interval, Timeout time.Duration
+	// UnhealthyAfter failures in a row make a member unhealthy, HealthyAfter
+	// passes make it healthy again.
+	UnhealthyAfter, HealthyAfter int
+}
+
+// Hedge says when a message goes to another member too.
+type Hedge struct {
+	// After is how long an answer may take before; 0 is the 95th percentile of
+	// the last minute.
+	After time.Duration
+	// Max is how many more members a message may go to in one race.
+	Max int
+}
+
+// Batch bounds how many messages go in one request.
+type Batch struct {
+	MaxMessages int
+	MaxBytes    int64
+	MaxWait     time.Duration
+}
+
+// Dedupe says which messages of a source are repeats.
+type Dedupe struct {
+	Key string // jq
+	TTL time.Duration
+	// Store is the name of one of Config.Stores; "" is this relay's own memory.
+	Store string
+	// MaxEntries bounds this relay's own memory; 0 where Store is set.
+	MaxEntries int
+}
+
+// The types of store.
+const (
+	StoreMemory = "memory"
+	StoreRedis  = "redis"
+)
+
+// Store is a small store of what replicas tell each other.
+type Store struct {
+	Name string
+	Type string
+	// URL is of type redis.
+	URL setting.Secret
+	// Prefix goes before every key of type redis.
+	Prefix string
+	// Retry is per operation.
+	Retry kv.Policy
+	At    Place
+}
+
+// AlertEvent is what an alert can be about.
+type AlertEvent string
+
+// The events of alerts.
+const (
+	AlertDeadLetter       AlertEvent = "dead_letter"
+	AlertDeadLetterFailed AlertEvent = "dead_letter_failed"
+	AlertCircuitOpen      AlertEvent = "circuit_open"
+	AlertCircuitClosed    AlertEvent = "circuit_closed"
+	AlertUnrouted         AlertEvent = "unrouted"
+	AlertSourceDown       AlertEvent = "source_down"
+)
+
+// Notice says who is told of what.
+type Notice struct {
+	On    []AlertEvent
+	To    []string // names of destinations
+	Every time.Duration
+	At    Place
 }
 
 // WhenOpen says what a message does at an open breaker with nowhere else to go.
@@ -305,8 +416,16 @@ type Delivery struct {
 	// Breaker is nil where it was removed.
 	Breaker *breaker.Settings
 	// RateLimit and RetryBudget are nil where there is none.
-	RateLimit         *limit.Rate
-	RetryBudget       *limit.BudgetSettings
+	RateLimit   *limit.Rate
+	RetryBudget *limit.BudgetSettings
+	// BudgetStore is the name of the store that counts the budget for several
+	// relays; "" counts it here.
+	BudgetStore string
+	// Idempotent says that the far side takes one message twice without harm.
+	Idempotent bool
+	// Hedge and Batch are nil where there is none.
+	Hedge             *Hedge
+	Batch             *Batch
 	WhenOpen          WhenOpen
 	Transforms        []Transform
 	ForwardHeaders    []string
@@ -321,7 +440,8 @@ type Delivery struct {
 const (
 	LevelBuiltIn     = "built-in"
 	LevelDefaults    = "defaults"
-	LevelDestination = "destination"
+	LevelDestination = "destination" // a group's own too
+	LevelMember      = "member"
 	LevelDeadLetter  = "dead_letter" // of DeadLetter.Retry alone
 )
 

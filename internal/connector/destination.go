@@ -38,3 +38,20 @@ type HealthChecker interface {
 	// Check returns nil when the endpoint is well. ctx bounds it.
 	Check(ctx context.Context) error
 }
+
+// Batcher is a Destination whose protocol has a form for several messages in
+// one attempt.
+type Batcher interface {
+	// SendBatch makes exactly one attempt to deliver all of batch, as Send does
+	// one message. batch has at least one; it and its messages are not changed
+	// and not kept after the return. An error is the outcome of all of them.
+	SendBatch(ctx context.Context, batch []*message.Message) (BatchAnswer, error)
+}
+
+// BatchAnswer is what the endpoint said to a batch that it took.
+type BatchAnswer struct {
+	Answer
+	// Each is what became of each message, in their order: nil, or a
+	// *failure.Error. nil as a whole is a success of all.
+	Each []error
+}

@@ -70,6 +70,9 @@ type DestinationKind struct {
 	// Pipe marks a destination that stores nothing (stdout): a lint warning
 	// where dead letters go to it.
 	Pipe bool
+	// Batches says that what Open returns is a Batcher, Checks that it is a
+	// HealthChecker. ChecksPath says that its check needs Env.HealthPath.
+	Batches, Checks, ChecksPath bool
 }
 
 // SourceKind declares a kind of source.
@@ -103,6 +106,9 @@ type Env struct {
 	IdempotencyHeader string
 	// ForwardHeaders are globs of message headers that are sent on, lower case.
 	ForwardHeaders []string
+	// HealthPath is what a health check asks for at an HTTP endpoint's origin;
+	// "" where nobody checks.
+	HealthPath string
 	// Dial replaces the network for outgoing connections; nil is the real one.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Listen replaces the network for incoming connections; nil is the real one.

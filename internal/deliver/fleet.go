@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/chain"
 	"github.com/pawlhq/pawl/internal/core/event"
@@ -18,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/core/retry"
+	"github.com/pawlhq/pawl/internal/kv"
 	"github.com/pawlhq/pawl/internal/semaphore"
 )
 
@@ -25,12 +27,11 @@ import (
 // filled in.
 type Spec struct {
 	Name string
-	// Connector makes the attempts. The Fleet closes it once a later
-	// configuration has replaced it and its last send has ended.
-	Connector connector.Destination
-	Retry     retry.Policy
-	// Timeout bounds one attempt, the answer's body included. Above zero.
-	Timeout time.Duration
+	// Endpoint is a plain destination's; its Name is the destination's. It is
+	// unused where Group is set.
+	Endpoint
+	Group *Group // nil: a plain destination
+	Retry retry.Policy
 	// Deadline bounds the retrying over the whole chain; zero for none.
 	Deadline time.Duration
 	// TTL is the age past which a message is not sent any more; zero for none.
@@ -41,23 +42,83 @@ type Spec struct {
 	// Workers bounds the attempts in flight, MaxPending the messages open in
 	// the lane. Both at least 1.
 	Workers, MaxPending int
-	// Breaker are the numbers of the circuit breaker; nil for none.
-	Breaker *breaker.Settings
 	// RateLimit bounds how fast attempts begin, RetryBudget how many of them may
 	// be retries; nil for no bound.
 	RateLimit   *limit.Rate
 	RetryBudget *limit.BudgetSettings
+	// BudgetCounters counts the retry budget for several relays; nil counts it
+	// here.
+	BudgetCounters kv.Counters
+	// Hedge and Batch are nil where there is none.
+	Hedge *Hedge
+	Batch *Batch
 	// WhenOpen says what a message does at an open breaker that has nowhere
 	// else to go.
 	WhenOpen WhenOpen
+}
+
+// Endpoint is what attempts are made at: a plain destination's only one, or a
+// member of a group. Breaker, hold, ramp and health are one endpoint's.
+type Endpoint struct {
+	// EndpointName names it in metrics and levers; "" is the destination's own.
+	EndpointName string
+	// Connector makes the attempts. The Fleet closes it once a later
+	// configuration has replaced it and its last send has ended.
+	Connector connector.Destination
+	// Timeout bounds one attempt, the answer's body included. Above zero.
+	Timeout time.Duration
+	// Breaker are the numbers of the circuit breaker; nil for none.
+	Breaker *breaker.Settings
 	// DeliveredOn are tags of failures that mean "it was already there".
 	DeliveredOn failure.Tags
 	// Success says of an answer that the protocol calls a success whether it
 	// is one; nil takes the protocol's word.
 	Success func(context.Context, connector.Answer) (bool, error)
-	// Transform makes the body that this destination gets; nil for none. An
-	// error is a permanent failure of this destination.
+	// Transform makes the body that this endpoint gets; nil for none. An error
+	// is a permanent failure of this endpoint.
 	Transform func(context.Context, *message.Message) (*message.Message, error)
+}
+
+// Group is several endpoints that take the same messages.
+type Group struct {
+	Strategy balance.Strategy
+	// Members are at least one, their names unique in the whole Set.
+	Members []Member
+	// Health is nil where members are not checked.
+	Health *HealthCheck
+}
+
+// Member is one endpoint of a group.
+type Member struct {
+	Endpoint
+	Weight int // of balance.Weighted
+}
+
+// HealthCheck says how members are asked whether they are well: those whose
+// connector is a connector.HealthChecker.
+type HealthCheck struct {
+	Interval, Timeout time.Duration
+	// UnhealthyAfter failures in a row make a member unhealthy, HealthyAfter
+	// passes in a row make it healthy again.
+	UnhealthyAfter, HealthyAfter int
+}
+
+// Hedge says when a message goes to another member too.
+type Hedge struct {
+	// After is how long an answer may take before; 0 is the 95th percentile of
+	// the last minute, and none is sent while fewer than balance.MinSamples are
+	// known.
+	After time.Duration
+	// Max is how many more members a message may go to in one race. At least 1.
+	Max int
+}
+
+// Batch bounds how many messages go in one attempt. Every connector is a
+// connector.Batcher.
+type Batch struct {
+	MaxMessages int
+	MaxBytes    int64
+	MaxWait     time.Duration
 }
 
 // WhenOpen is what a message does at an open breaker with nowhere to go.

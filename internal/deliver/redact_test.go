@@ -18,7 +18,7 @@ func TestSecretsAreTakenOutBeforeTextsAreCut(t *testing.T) {
 		long := strings.Repeat("x", 1015) + secret + strings.Repeat("y", 100)
 		e := &endpoint{always: act{err: &failure.Error{Class: failure.Permanent, Message: long}}}
 		r.configure(Spec{
-			Name: "a", Connector: e, Retry: retry.Resolve(), Timeout: 1000 * ms, Workers: 1, MaxPending: 1,
+			Name: "a", Endpoint: Endpoint{Connector: e, Timeout: 1000 * ms}, Retry: retry.Resolve(), Workers: 1, MaxPending: 1,
 		})
 		res := r.deliver(r.Context(), "a")
 		said := fmt.Sprintf("%+v %+v", res, r.events)

@@ -213,7 +213,7 @@ func (r *rig) nothingLeft() {
 // breaker, which is off unless a test asks for it.
 func spec(name string, e connector.Destination, changes ...func(*Spec)) Spec {
 	s := Spec{
-		Name: name, Connector: e, Retry: retry.Resolve(), Timeout: 5 * time.Second,
+		Name: name, Endpoint: Endpoint{Connector: e, Timeout: 5 * time.Second}, Retry: retry.Resolve(),
 		Workers: 64, MaxPending: 512,
 	}
 	for _, c := range changes {

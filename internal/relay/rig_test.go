@@ -197,7 +197,7 @@ func (r *rig) told(k event.Kind) (found []event.Event) {
 }
 
 func spec(name string, e *endpoint, changes ...func(*deliver.Spec)) deliver.Spec {
-	s := deliver.Spec{Name: name, Connector: e, Retry: retry.Resolve(), Timeout: 5 * time.Second, Workers: 64, MaxPending: 512}
+	s := deliver.Spec{Name: name, Endpoint: deliver.Endpoint{Connector: e, Timeout: 5 * time.Second}, Retry: retry.Resolve(), Workers: 64, MaxPending: 512}
 	for _, c := range changes {
 		c(&s)
 	}

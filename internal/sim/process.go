@@ -126,8 +126,8 @@ func (d DestinationPlan) spec(dest connector.Destination, plan Plan) deliver.Spe
 	policy.Attempts, policy.RespectRetryAfter = d.Attempts, d.RespectsRetryAfter
 	policy.Schedule.Initial = d.Backoff
 	s := deliver.Spec{
-		Name: d.Name, Connector: dest, Retry: policy, Timeout: d.Timeout, Deadline: d.Deadline,
-		Workers: d.Workers, MaxPending: d.Places, Breaker: d.Breaker,
+		Name: d.Name, Endpoint: deliver.Endpoint{Connector: dest, Timeout: d.Timeout, Breaker: d.Breaker}, Retry: policy, Deadline: d.Deadline,
+		Workers: d.Workers, MaxPending: d.Places,
 		RateLimit: d.Rate, RetryBudget: d.Budget,
 	}
 	if d.FailWhenOpen {

@@ -17,8 +17,8 @@ type Kind uint8
 // The kinds. The comment names the fields that are set beside Kind and At.
 const (
 	// AttemptEnded: Destination, Endpoint, Route, MessageID, Number, Outcome,
-	// Took, Waited (of which Limited for the rate limit), Tags and Error unless
-	// ok.
+	// Took, Waited (of which Limited for the rate limit), Hedge, Tags and Error
+	// unless ok.
 	AttemptEnded Kind = iota + 1
 	// Hopped: Destination (left), To (the next, "" for the dead letters),
 	// Route, MessageID, Hop, Tags, Error.
@@ -67,6 +67,61 @@ const (
 	// RouterFellBack: a router of a route's chain did not decide: Route, To
 	// (the type of the next router), Error.
 	RouterFellBack
+	// Raced: a race of hedged attempts is over: Destination, Route, MessageID,
+	// Race, Number (hedges that were sent).
+	Raced
+	// HealthMoved: a member's health checks passed or failed often enough:
+	// Destination, Endpoint, Health, Error when unhealthy.
+	HealthMoved
+	// BatchSent: several messages went in one attempt: Destination, Endpoint,
+	// Number (of messages), Took.
+	BatchSent
+	// NoKey: a message had no key to know a repeat by, and passed: Source,
+	// MessageID, Error where the expression failed.
+	NoKey
+	// StoreFailed: the relay went on without a store: Name, Detail (the
+	// operation), Error.
+	StoreFailed
+	// Alerted: an alert arrived, failed or was dropped: Name (its event),
+	// Destination (where it went), Alert, Error.
+	Alerted
+)
+
+// Race is which attempt of a race brought the first success.
+type Race string
+
+// The ends of a race.
+const (
+	RaceFirst Race = "first" // the attempt that it began with
+	RaceHedge Race = "hedge"
+	RaceNone  Race = "none" // all failed
+)
+
+// Health is what the health checks of a member say.
+type Health uint8
+
+// What health checks say.
+const (
+	Healthy Health = iota + 1
+	Unhealthy
+)
+
+// String returns healthy or unhealthy.
+func (h Health) String() string {
+	if h == Unhealthy {
+		return "unhealthy"
+	}
+	return "healthy"
+}
+
+// Alert is what became of an alert.
+type Alert string
+
+// What becomes of an alert.
+const (
+	AlertSent    Alert = "sent"
+	AlertFailed  Alert = "failed"
+	AlertDropped Alert = "dropped"
 )
 
 // Settlement is how a source's message ended, as the metrics name it.
@@ -111,10 +166,15 @@ func (s BreakerState) String() string {
 
 // Event is one thing that happened. Which fields are set is said at its Kind.
 type Event struct {
-	Kind        Kind
-	Settlement  Settlement
-	Breaker     BreakerState
-	Required    bool
+	Kind       Kind
+	Settlement Settlement
+	Breaker    BreakerState
+	Health     Health
+	Race       Race
+	Alert      Alert
+	Required   bool
+	// Hedge says of an attempt that it was one.
+	Hedge       bool
 	Number      int
 	At          time.Time
 	Took        time.Duration
