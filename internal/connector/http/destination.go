@@ -102,7 +102,7 @@ func OpenDestination(s *DestinationSettings, env connector.Env) (*Destination, e
 }
 
 func newClient(s *DestinationSettings, env connector.Env) (*egress.Client, error) {
-	conf, err := s.TLS.config()
+	conf, err := s.TLS.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package http
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	nethttp "net/http"
@@ -22,7 +21,7 @@ type DestinationSettings struct {
 	Headers        map[string]setting.Secret `yaml:"headers" jq:"template" doc:"header fields to send; values may hold {{ jq }}"`
 	Auth           *Login                    `yaml:"auth" doc:"how to log in"`
 	Sign           *Sign                     `yaml:"sign" doc:"sign each request"`
-	TLS            *ClientTLS                `yaml:"tls" doc:"whom to trust, and the certificate to show"`
+	TLS            *setting.ClientTLS        `yaml:"tls" doc:"whom to trust, and the certificate to show"`
 	Proxy          setting.Secret            `yaml:"proxy" doc:"URL of a proxy: http, https, socks5 or socks5h"`
 	HTTP2          bool                      `yaml:"http2" default:"false" doc:"offer HTTP/2; HTTP/1.1 stays where the endpoint has nothing better"`
 	ConnectTimeout setting.Duration          `yaml:"connect_timeout" default:"5s" doc:"longest time for opening a connection, inside the attempt's timeout"`
@@ -47,14 +46,6 @@ type BearerLogin struct {
 type Sign struct {
 	HMAC             *HMACForm `yaml:"hmac" doc:"a signature over the body made with a shared secret; several secrets sign in their order, a header field each"`
 	StandardWebhooks *Secrets  `yaml:"standard_webhooks" doc:"Standard Webhooks signatures (webhook-id, webhook-timestamp, webhook-signature)"`
-}
-
-// ClientTLS says whom to trust and who to be.
-type ClientTLS struct {
-	CA         string `yaml:"ca" path:"read" doc:"PEM file of authorities to trust in place of the system's"`
-	Cert       string `yaml:"cert" path:"read" doc:"PEM file with the certificate to show, and its chain"`
-	Key        string `yaml:"key" path:"read" doc:"PEM file with its private key"`
-	ServerName string `yaml:"server_name" secret:"never" doc:"name that the endpoint's certificate must have, in place of the URL's host"`
 }
 
 func newDestinationSettings(secure bool) *DestinationSettings {
@@ -257,26 +248,4 @@ func (s *DestinationSettings) proxy() (*url.URL, error) {
 		return u, nil
 	}
 	return nil, fmt.Errorf("scheme %q can't be used; there are http, https, socks5 and socks5h", u.Scheme)
-}
-
-// config reads the files. nil settings give nil: the system's authorities.
-func (t *ClientTLS) config() (*tls.Config, error) {
-	if t == nil {
-		return nil, nil
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	var err error
-	if t.CA != "" {
-		if c.RootCAs, err = setting.LoadCA(t.CA); err != nil {
-			return nil, err
-		}
-	}
-	if t.Cert != "" {
-		pair, err := setting.LoadPair(t.Cert, t.Key)
-		if err != nil {
-			return nil, err
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

@@ -78,7 +78,7 @@ func TestDestinationSettingsAreChecked(t *testing.T) {
 			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), Algorithm: "sha256", Encoding: "hex", Header: "X-Both", TimestampHeader: "x-both"}}
 		}, []string{"sign.hmac.timestamp_header"}},
 		{"tls", "http", func(s *DestinationSettings) {
-			s.URL, s.TLS, s.HTTP2 = "http://a.test", &ClientTLS{Cert: "x"}, true
+			s.URL, s.TLS, s.HTTP2 = "http://a.test", &setting.ClientTLS{Cert: "x"}, true
 		}, []string{"tls", "tls", "http2"}},
 		{"proxy", "http", func(s *DestinationSettings) { s.Proxy = one("ftp://" + topSecret) }, []string{"proxy"}},
 		{"no proxy", "http", func(s *DestinationSettings) { s.Proxy = one(topSecret); s.DenyPrivate = true }, []string{"proxy", "deny_private"}},
@@ -120,7 +120,7 @@ func TestOpenRefuses(t *testing.T) {
 		"the key as its time": {func(s *DestinationSettings) {
 			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), TimestampHeader: "Idempotency-Key"}}
 		}, "sign: Idempotency-Key carries the message's id"},
-		"authorities without file": {func(s *DestinationSettings) { s.URL = "https://a.test"; s.TLS = &ClientTLS{CA: "/nonexistent.pem"} }, "nonexistent"},
+		"authorities without file": {func(s *DestinationSettings) { s.URL = "https://a.test"; s.TLS = &setting.ClientTLS{CA: "/nonexistent.pem"} }, "nonexistent"},
 	} {
 		s := newDestinationSettings(false)
 		s.URL = "http://a.test/"

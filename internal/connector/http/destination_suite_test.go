@@ -30,7 +30,7 @@ func transports(t *testing.T) []transport {
 	}
 	secure := func(s *DestinationSettings) {
 		s.URL = strings.Replace(s.URL, "http://", "https://", 1)
-		s.TLS = &ClientTLS{CA: cert}
+		s.TLS = &setting.ClientTLS{CA: cert}
 	}
 	return []transport{
 		{"plain", func(*DestinationSettings) {}, nil, "HTTP/1.1"},
