@@ -45,6 +45,25 @@ type Sharing interface {
 	Shares() (thing, field, value string)
 }
 
+// Batching is implemented by the settings of kinds with Batches that have
+// settings which a batch rules out, or which mean nothing without one.
+type Batching interface {
+	// CheckBatch returns what Check can't see, since it doesn't know how many
+	// messages an attempt takes.
+	CheckBatch(l Load) []Problem
+}
+
+// Load is how many messages an attempt takes.
+type Load uint8
+
+// The loads.
+const (
+	OneMessage Load = iota
+	// ManyMessages go through SendBatch, one alone as well: an endpoint that
+	// reads a list gets a list.
+	ManyMessages
+)
+
 // Problem is one thing that is wrong with a kind's settings.
 type Problem struct {
 	// Field is the yaml path inside the settings, dots between: "auth.secret".

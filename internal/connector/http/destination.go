@@ -37,6 +37,7 @@ func DestinationKinds() []connector.DestinationKind {
 				}
 				return OpenDestination(settings, env)
 			},
+			Batches: true, Checks: true, ChecksPath: true,
 		}
 	}
 	return []connector.DestinationKind{
@@ -60,6 +61,8 @@ type Destination struct {
 	globs             []string        // what is forwarded
 	taken             map[string]bool // canonical names that are not
 	answers           answers
+	batchFormat       BatchFormat
+	health            *egress.Target // nil where nobody checks
 }
 
 // answers says what is kept of an endpoint's answer.
@@ -73,7 +76,7 @@ const (
 // OpenDestination makes a destination of checked settings. It opens no
 // connection yet.
 func OpenDestination(s *DestinationSettings, env connector.Env) (*Destination, error) {
-	d := &Destination{method: s.Method, idName: env.IdempotencyHeader, globs: env.ForwardHeaders, taken: map[string]bool{}}
+	d := &Destination{method: s.Method, idName: env.IdempotencyHeader, globs: env.ForwardHeaders, taken: map[string]bool{}, batchFormat: s.BatchFormat}
 	if d.idName == "" {
 		d.idName = "Idempotency-Key"
 	}
@@ -95,6 +98,15 @@ func OpenDestination(s *DestinationSettings, env connector.Env) (*Destination, e
 	if fixed != nil {
 		if d.target, err = egress.NewTarget(d.method, fixed, d.static...); err != nil {
 			return nil, err
+		}
+	}
+	if env.HealthPath != "" {
+		base, err := parseURL(s.URL)
+		if err != nil {
+			return nil, fmt.Errorf("url: %w", err)
+		}
+		if d.health, err = newHealthTarget(base.origin, env.HealthPath, d.static); err != nil {
+			return nil, fmt.Errorf("health_check.path: %w", err)
 		}
 	}
 	d.client, err = newClient(s, env)
@@ -161,7 +173,10 @@ func (d *Destination) setHeaders(s *DestinationSettings, compile func(string) (c
 // the signature, nor the signature the key: either would get lost.
 func (d *Destination) reserve() error {
 	key := nethttp.CanonicalHeaderKey(d.idName)
-	for _, name := range append(d.signer.headers(), d.idName) {
+	if key == batchIDs {
+		return fmt.Errorf("idempotency_header: %s carries the ids of a batch; name another", batchIDs)
+	}
+	for _, name := range append(d.signer.headers(), d.idName, batchIDs) {
 		if d.taken[nethttp.CanonicalHeaderKey(name)] {
 			return fmt.Errorf("headers.%s: pawl sets this one itself; leave it out", name)
 		}
@@ -179,7 +194,7 @@ func (d *Destination) reserve() error {
 			return fmt.Errorf("sign: %s carries the message's id (idempotency_header); name another", name)
 		}
 	}
-	for _, name := range []string{d.idName, "Authorization", "Content-Type", "Content-Encoding", "Cookie", "User-Agent", "Traceparent", "Tracestate"} {
+	for _, name := range []string{d.idName, "Authorization", "Content-Type", "Content-Encoding", "Cookie", "User-Agent", "Traceparent", "Tracestate", batchIDs} {
 		d.taken[nethttp.CanonicalHeaderKey(name)] = true
 	}
 	return nil

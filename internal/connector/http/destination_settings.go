@@ -26,6 +26,7 @@ type DestinationSettings struct {
 	HTTP2          bool                      `yaml:"http2" default:"false" doc:"offer HTTP/2; HTTP/1.1 stays where the endpoint has nothing better"`
 	ConnectTimeout setting.Duration          `yaml:"connect_timeout" default:"5s" doc:"longest time for opening a connection, inside the attempt's timeout"`
 	DenyPrivate    bool                      `yaml:"deny_private" default:"false" doc:"refuse addresses that are not on the public internet, checked after DNS"`
+	BatchFormat    BatchFormat               `yaml:"batch_format" default:"ndjson" doc:"form of a batch: ndjson (a body a line) or json_array; bodies must be JSON, and the ids of the messages go in the header Pawl-Batch-Ids, in their order, percent-encoded, commas between"`
 
 	// secure marks the type https: a URL without TLS is a mistake.
 	secure bool
@@ -54,6 +55,7 @@ func newDestinationSettings(secure bool) *DestinationSettings {
 		// As long as an attempt has by default: a connection that takes longer
 		// is not coming.
 		ConnectTimeout: setting.Duration(5 * time.Second),
+		BatchFormat:    BatchNDJSON,
 		secure:         secure,
 	}
 }
@@ -110,6 +112,9 @@ func (s *DestinationSettings) Check() []connector.Problem {
 	if d := s.ConnectTimeout.D(); d <= 0 || d > maxConnectTimeout {
 		p.add("connect_timeout", "must be more than 0 and at most %v", maxConnectTimeout)
 	}
+	if s.BatchFormat != BatchNDJSON && s.BatchFormat != BatchArray {
+		p.add("batch_format", "unknown format %q; it is ndjson or json_array", string(s.BatchFormat))
+	}
 	if s.DenyPrivate && !s.Proxy.Empty() {
 		p.add("deny_private", "a proxy would reach private addresses past the guard; use one or the other")
 	}
@@ -130,6 +135,8 @@ func (s *DestinationSettings) checkHeaders(p *problems) {
 			p.add(field, "stands twice, as %s too", seen[canonical])
 		case canonical == "Authorization" && s.Auth != nil:
 			p.add(field, "auth sets it already")
+		case canonical == batchIDs:
+			p.add(field, "pawl sets it with batches; leave it out")
 		}
 		seen[canonical] = name
 		text, err := connector.ParseTemplate(value.Reveal())
