@@ -45,12 +45,16 @@ func DestinationKind() connector.DestinationKind {
 }
 
 // Wrap puts faults in front of dest. Closing it closes dest. It can be asked
-// for its health where dest can; a health check meets no fault. An error is
-// about the settings.
-func Wrap(dest connector.Destination, s *Settings) (connector.Destination, error) {
+// for its health where dest can; a health check meets no fault. tell is told of
+// the fault of each attempt, as soon as it is drawn, by several goroutines at
+// once; nil tells nobody. An error is about the settings.
+func Wrap(dest connector.Destination, s *Settings, tell func(Fault)) (connector.Destination, error) {
 	d, err := newDestination(dest, s)
 	if err != nil {
 		return nil, err
+	}
+	if tell != nil {
+		d.tell = tell
 	}
 	if h, ok := dest.(connector.HealthChecker); ok {
 		return checked{d, h}, nil
@@ -64,19 +68,37 @@ type checked struct {
 	connector.HealthChecker
 }
 
-// fault is what happens to one attempt.
-type fault int
+// Fault is what happens to one attempt.
+type Fault int
 
+// The faults.
 const (
-	none fault = iota
-	fails
-	hangs
-	resets
+	None     Fault = iota // it passes
+	Fails                 // answered with the status
+	Hangs                 // never answered, and never there
+	Resets                // its connection breaks, and it is never there
+	SlowBody              // it is there, and the answer's body never ends
 )
+
+// String returns the fault's setting, or none.
+func (f Fault) String() string {
+	switch f {
+	case Fails:
+		return "fail"
+	case Hangs:
+		return "hang"
+	case Resets:
+		return "reset"
+	case SlowBody:
+		return "slow_body"
+	default:
+		return "none"
+	}
+}
 
 // draw is the fault and the latency of one attempt.
 type draw struct {
-	fault fault
+	fault Fault
 	wait  time.Duration
 }
 
@@ -87,6 +109,7 @@ type destination struct {
 	retry    time.Duration
 	attempts atomic.Uint64
 	pick     func(n uint64) draw      // for the nth attempt, from 0
+	tell     func(Fault)              // told of each draw; never nil
 	arrived  func(m *message.Message) // told of each attempt; nil outside tests
 }
 
@@ -98,7 +121,9 @@ func newDestination(next connector.Destination, s *Settings) (*destination, erro
 	if err != nil {
 		return nil, fmt.Errorf("faulty: %w", err)
 	}
-	return &destination{next: next, status: s.Status, retry: s.RetryAfter.D(), pick: picker(*s, wait)}, nil
+	return &destination{
+		next: next, status: s.Status, retry: s.RetryAfter.D(), pick: picker(*s, wait), tell: func(Fault) {},
+	}, nil
 }
 
 // picker draws from a generator of the seed and the attempt's number.
@@ -109,11 +134,13 @@ func picker(s Settings, wait latency) func(uint64) draw {
 		d := draw{wait: wait.at(r.Float64())}
 		switch {
 		case u < float64(s.Hang):
-			d.fault = hangs
+			d.fault = Hangs
 		case u < float64(s.Hang+s.Reset):
-			d.fault = resets
+			d.fault = Resets
 		case u < float64(s.Hang+s.Reset+s.Fail):
-			d.fault = fails
+			d.fault = Fails
+		case u < float64(s.Hang+s.Reset+s.Fail+s.SlowBody):
+			d.fault = SlowBody
 		}
 		return d
 	}
@@ -128,7 +155,8 @@ func (d *destination) Send(ctx context.Context, m *message.Message) (connector.A
 		d.arrived(m)
 	}
 	drawn := d.pick(d.attempts.Add(1) - 1)
-	if drawn.fault == hangs {
+	d.tell(drawn.fault)
+	if drawn.fault == Hangs {
 		<-ctx.Done()
 		return connector.Answer{}, ended(ctx)
 	}
@@ -136,19 +164,24 @@ func (d *destination) Send(ctx context.Context, m *message.Message) (connector.A
 		return connector.Answer{}, err
 	}
 	switch drawn.fault {
-	case resets:
+	case Resets:
 		return connector.Answer{}, &failure.Error{
 			Tags: failure.Tags{failure.Connect}, Class: failure.Transient, Verdict: failure.Sick,
 			Message: "connection reset by the faulty endpoint",
 		}
-	case fails:
+	case Fails:
 		return d.answer(), failure.FromStatus(d.status, d.retry)
-	case none, hangs:
+	case None, Hangs, SlowBody:
 	}
+	answer, err := connector.Answer{Status: http.StatusOK, Header: http.Header{}}, error(nil)
 	if d.next != nil {
-		return d.next.Send(ctx, m)
+		answer, err = d.next.Send(ctx, m)
 	}
-	return connector.Answer{Status: http.StatusOK, Header: http.Header{}}, nil
+	if drawn.fault == SlowBody && err == nil {
+		<-ctx.Done() // an answer whose body has not ended is none
+		return connector.Answer{}, ended(ctx)
+	}
+	return answer, err
 }
 
 // answer is that of a failed attempt.

@@ -68,11 +68,11 @@ func scripted(t *testing.T, next connector.Destination, script connectortest.Scr
 		case connectortest.Slow:
 			return draw{wait: 200 * time.Millisecond}
 		case connectortest.Hang:
-			return draw{fault: hangs}
+			return draw{fault: Hangs}
 		case connectortest.Reset:
-			return draw{fault: resets}
+			return draw{fault: Resets}
 		case connectortest.Fail:
-			return draw{fault: fails}
+			return draw{fault: Fails}
 		default:
 			return draw{}
 		}
@@ -150,15 +150,15 @@ func TestSameSeedSameFaults(t *testing.T) {
 
 func TestSharesAndLatency(t *testing.T) {
 	const n = 20_000
-	pick := picker(Settings{Fail: 0.3, Hang: 0.1, Reset: 0.2, Seed: 1}, latency{50 * time.Millisecond, 2 * time.Second})
-	counts := map[fault]int{}
+	pick := picker(Settings{Fail: 0.3, Hang: 0.1, Reset: 0.2, SlowBody: 0.15, Seed: 1}, latency{50 * time.Millisecond, 2 * time.Second})
+	counts := map[Fault]int{}
 	var least, most, sum time.Duration = math.MaxInt64, 0, 0
 	for i := range uint64(n) {
 		d := pick(i)
 		counts[d.fault]++
 		least, most, sum = min(least, d.wait), max(most, d.wait), sum+d.wait
 	}
-	for f, want := range map[fault]float64{fails: 0.3, hangs: 0.1, resets: 0.2, none: 0.4} {
+	for f, want := range map[Fault]float64{Fails: 0.3, Hangs: 0.1, Resets: 0.2, SlowBody: 0.15, None: 0.25} {
 		if got := float64(counts[f]) / n; math.Abs(got-want) > 0.02 {
 			t.Errorf("fault %d: share %.3f, want %.3f", f, got, want)
 		}
@@ -175,7 +175,7 @@ func TestSharesAndLatency(t *testing.T) {
 func TestAllOrNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed, n := rapid.Uint64().Draw(t, "seed"), rapid.Uint64().Draw(t, "n")
-		for want, s := range map[fault]Settings{none: {}, fails: {Fail: 1}, hangs: {Hang: 1}, resets: {Reset: 1}} {
+		for want, s := range map[Fault]Settings{None: {}, Fails: {Fail: 1}, Hangs: {Hang: 1}, Resets: {Reset: 1}, SlowBody: {SlowBody: 1}} {
 			s.Seed = seed
 			if got := picker(s, latency{})(n).fault; got != want {
 				t.Fatalf("%+v draws fault %d", s, got)
@@ -241,7 +241,7 @@ func (i *inner) Check(context.Context) error { return i.health }
 
 func TestWrap(t *testing.T) {
 	in := &inner{health: errors.New("ill")}
-	d, err := Wrap(in, settings(func(s *Settings) { s.Fail, s.Seed = 0.5, 3 }))
+	d, err := Wrap(in, settings(func(s *Settings) { s.Fail, s.Seed = 0.5, 3 }), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,25 +265,62 @@ func TestWrap(t *testing.T) {
 	if err := d.Close(); err != nil || in.closes != 1 {
 		t.Errorf("closed %d times, %v", in.closes, err)
 	}
-	plain, err := Wrap(&recorder{}, NewSettings())
+	plain, err := Wrap(&recorder{}, NewSettings(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := plain.(connector.HealthChecker); ok {
 		t.Error("a destination without a health check has one when wrapped")
 	}
-	if _, err := Wrap(in, settings(func(s *Settings) { s.Status = 200 })); err == nil {
+	if _, err := Wrap(in, settings(func(s *Settings) { s.Status = 200 }), nil); err == nil {
 		t.Error("bad settings are taken")
+	}
+}
+
+// A slow body is the case in which a message arrives and pawl can't know it: it
+// must be seen by the endpoint, and be a timeout all the same.
+func TestSlowBodyArrivesAndTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := &inner{}
+		told := map[Fault]int{}
+		d, err := Wrap(in, settings(func(s *Settings) { s.SlowBody, s.Latency = 1, "100ms" }), func(f Fault) { told[f]++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		a, err := d.Send(ctx, &message.Message{ID: "m"})
+		if f := failure.From(err); f == nil || !f.Tags.Has(failure.Timeout) || time.Since(start) != time.Second || a.Status != 0 {
+			t.Errorf("after %v: %+v, %v", time.Since(start), a, err)
+		}
+		if in.sends != 1 {
+			t.Errorf("the endpoint saw %d attempts", in.sends)
+		}
+		if diff := cmp.Diff(map[Fault]int{SlowBody: 1}, told); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A count that a person reads has the name that the person wrote.
+func TestFaultsAreNamedAsTheirSettings(t *testing.T) {
+	got := []string{}
+	for f := None; f <= SlowBody; f++ {
+		got = append(got, f.String())
+	}
+	if diff := cmp.Diff([]string{"none", "fail", "hang", "reset", "slow_body"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
 func TestSettings(t *testing.T) {
 	s := NewSettings()
-	const text = "{fail: 50%, hang: 0.1, reset: 0.2, latency: 50ms-2s, status: 429, retry_after: 2s, seed: 9}"
+	const text = "{fail: 50%, hang: 0.1, reset: 0.2, slow_body: 5%, latency: 50ms-2s, status: 429, retry_after: 2s, seed: 9}"
 	if err := yaml.Unmarshal([]byte(text), s); err != nil {
 		t.Fatal(err)
 	}
-	want := &Settings{Fail: 0.5, Hang: 0.1, Reset: 0.2, Latency: "50ms-2s", Status: 429, RetryAfter: setting.Duration(2 * time.Second), Seed: 9}
+	want := &Settings{Fail: 0.5, Hang: 0.1, Reset: 0.2, SlowBody: 0.05, Latency: "50ms-2s", Status: 429, RetryAfter: setting.Duration(2 * time.Second), Seed: 9}
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Error(diff)
 	}

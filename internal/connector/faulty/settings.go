@@ -14,6 +14,7 @@ type Settings struct {
 	Fail       setting.Ratio    `yaml:"fail" doc:"share of attempts that are answered with status"`
 	Hang       setting.Ratio    `yaml:"hang" doc:"share of attempts that are never answered"`
 	Reset      setting.Ratio    `yaml:"reset" doc:"share of attempts whose connection breaks"`
+	SlowBody   setting.Ratio    `yaml:"slow_body" doc:"share of attempts that arrive and whose answer never ends"`
 	Latency    string           `yaml:"latency" doc:"how long an answer takes: 50ms, or at random from a range 50ms-2s"`
 	Status     int              `yaml:"status" doc:"HTTP status of a failed attempt, 300 to 599"`
 	RetryAfter setting.Duration `yaml:"retry_after" doc:"what a failed attempt asks to wait; 0s asks for nothing"`
@@ -33,8 +34,8 @@ const maxLatency = 24 * time.Hour
 // Check returns every problem of the settings.
 func (s *Settings) Check() []connector.Problem {
 	var ps []connector.Problem
-	if sum := s.Fail + s.Hang + s.Reset; sum > 1+1e-9 {
-		ps = append(ps, connector.Problem{Field: "fail", Message: fmt.Sprintf("fail, hang and reset are %.2f together; an attempt has one fault, so 1 is the most", float64(sum))})
+	if sum := s.Fail + s.Hang + s.Reset + s.SlowBody; sum > 1+1e-9 {
+		ps = append(ps, connector.Problem{Field: "fail", Message: fmt.Sprintf("fail, hang, reset and slow_body are %.2f together; an attempt has one fault, so 1 is the most", float64(sum))})
 	}
 	if s.Status < 300 || s.Status > 599 {
 		ps = append(ps, connector.Problem{Field: "status", Message: fmt.Sprintf("status %d is no failure; it can be 300 to 599", s.Status)})
