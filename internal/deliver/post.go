@@ -385,7 +385,7 @@ func (p *post) ring() {
 func (p *post) tell(moves []breaker.Move) {
 	for _, m := range moves {
 		p.events(event.Event{
-			Kind: event.BreakerMoved, At: m.At, Breaker: breakerState(m.To),
+			Kind: event.BreakerMoved, At: m.At, Breaker: breakerState(m.To), BreakerFrom: breakerState(m.From),
 			Destination: p.destination, Endpoint: p.endpoint,
 		})
 	}

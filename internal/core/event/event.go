@@ -40,7 +40,7 @@ const (
 	// BestEffortDropped: a best-effort delivery given up (failed, or its lane
 	// was full): Route, Destination, MessageID, Error.
 	BestEffortDropped
-	// BreakerMoved: Destination, Endpoint, Breaker.
+	// BreakerMoved: Destination, Endpoint, Breaker, BreakerFrom.
 	BreakerMoved
 	// HoldSet: Destination, Endpoint, Took (its length).
 	HoldSet
@@ -83,7 +83,7 @@ const (
 	// operation), Error.
 	StoreFailed
 	// Alerted: an alert arrived, failed or was dropped: Name (its event),
-	// Destination (where it went), Alert, Error.
+	// Destination (where it went), Alert, Number (of events it tells of), Error.
 	Alerted
 )
 
@@ -169,10 +169,12 @@ type Event struct {
 	Kind       Kind
 	Settlement Settlement
 	Breaker    BreakerState
-	Health     Health
-	Race       Race
-	Alert      Alert
-	Required   bool
+	// BreakerFrom is the state that a breaker moved from.
+	BreakerFrom BreakerState
+	Health      Health
+	Race        Race
+	Alert       Alert
+	Required    bool
 	// Hedge says of an attempt that it was one.
 	Hedge       bool
 	Number      int
