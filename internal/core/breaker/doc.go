@@ -10,7 +10,7 @@
 // it lets nothing through for Settings.OpenFor, twice as long after each failed
 // round of trials up to Settings.MaxOpenFor. Half-open, it lets trials through,
 // at most Settings.HalfOpenMax at once; as many passes close it and one failure
-// opens it again.
+// opens it again. TryNow ends the open time early.
 //
 //	          ratio reached                   open time over
 //	closed ──────────────────▶ open ◀───────────────────────▶ half-open

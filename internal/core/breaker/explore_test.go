@@ -24,7 +24,7 @@ var exploreSettings = Settings{
 
 // step is one thing that can happen.
 type step struct {
-	caller  int // whose; -1 is the clock
+	caller  int // whose; -1 is the clock, -2 somebody who says that the endpoint is well again
 	outcome Outcome
 	wait    time.Duration
 }
@@ -50,6 +50,8 @@ func replay(t *testing.T, path []step) *world {
 
 func (w *world) do(s step) {
 	switch {
+	case s.caller == -2:
+		w.b.TryNow(w.now)
 	case s.caller < 0:
 		w.now = w.now.Add(s.wait)
 		w.b.Advance(w.now)
@@ -82,6 +84,9 @@ func (w *world) fail(format string, args ...any) {
 // steps lists what can happen next.
 func (w *world) steps() []step {
 	next := []step{{caller: -1, wait: 100 * time.Millisecond}, {caller: -1, wait: 400 * time.Millisecond}}
+	if w.b.state == Open {
+		next = append(next, step{caller: -2})
+	}
 	for i := range w.permits {
 		if w.permits[i].of == nil {
 			next = append(next, step{caller: i})

@@ -222,6 +222,12 @@ func (m *model) force(f breaker.Forced) {
 	}
 }
 
+func (m *model) tryNow() {
+	if m.state == breaker.Open && m.forced == breaker.ForceAuto {
+		m.enter(breaker.HalfOpen)
+	}
+}
+
 func (m *model) snapshot() breaker.Snapshot {
 	s := breaker.Snapshot{State: m.state, Forced: m.forced, Trials: m.trials(), Passes: m.passes}
 	if m.state == breaker.Closed {
@@ -273,6 +279,10 @@ func TestAgainstTheModel(t *testing.T) {
 				say("force %v", f)
 				m.force(f)
 				b.Force(now(), f)
+			case what < 30:
+				say("try now")
+				m.tryNow()
+				b.TryNow(now())
 			default:
 				i := rapid.IntRange(0, messages-1).Draw(t, "message")
 				if m.attempts[i] != nil {
@@ -292,6 +302,9 @@ func TestAgainstTheModel(t *testing.T) {
 			if rapid.Bool().Draw(t, "look") {
 				if diff := cmp.Diff(m.snapshot(), b.Snapshot(now())); diff != "" {
 					t.Fatalf("at %dms (-want +got)\n%s\n%q", m.now, diff, story)
+				}
+				if s := b.State(now()); s != m.state {
+					t.Fatalf("state %v, want %v\n%q", s, m.state, story)
 				}
 				if pass := b.Look(now()).Answer == breaker.Pass; pass != m.lets() {
 					t.Fatalf("look says pass %v\n%q", pass, story)

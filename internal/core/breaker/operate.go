@@ -25,6 +25,23 @@ func (b *Breaker) Force(now time.Time, f Forced) {
 	}
 }
 
+// TryNow makes an open breaker half-open before its time: something else, such as
+// a health check, says that the endpoint is well again. Trials then show whether
+// that is true, and a failed one opens it for as long as it would have anyway. A
+// breaker that is not open, or that a lever holds open, stays as it is.
+func (b *Breaker) TryNow(now time.Time) {
+	b.Advance(now)
+	if b.state == Open && b.forced == ForceAuto {
+		b.enter(HalfOpen, b.now)
+	}
+}
+
+// State returns where the breaker stands now.
+func (b *Breaker) State(now time.Time) State {
+	b.Advance(now)
+	return b.state
+}
+
 // Configure changes the settings, over a reload say. The state, the counts and
 // the attempts in flight live on, but for the counts where the window changes
 // its length: the slots would not fit. An open time that is longer than the

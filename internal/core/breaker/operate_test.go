@@ -42,6 +42,29 @@ func TestForceOpen(t *testing.T) {
 	}
 }
 
+// A health check that passes ends the open time; the trial after it decides.
+func TestTryNow(t *testing.T) {
+	r := newRig(t, breaker.Defaults())
+	r.TryNow(r.now)
+	r.want(breaker.Closed)
+	r.each(20, breaker.Sick)
+	r.pass(sec)
+	r.TryNow(r.now)
+	r.want(breaker.HalfOpen)
+	p := r.begin()
+	r.TryNow(r.now) // nothing to end: the trial in flight counts still
+	if s := r.Snapshot(r.now); s.Trials != 1 {
+		t.Errorf("%d trials", s.Trials)
+	}
+	r.End(r.now, p, breaker.Sick)
+	if s := r.Snapshot(r.now); !s.OpenUntil.Equal(r.now.Add(10 * sec)) {
+		t.Errorf("open until %v after a failed trial, want twice as long as before", s.OpenUntil)
+	}
+	r.Force(r.now, breaker.ForceOpen)
+	r.TryNow(r.now)
+	r.want(breaker.Open)
+}
+
 func TestForceClosed(t *testing.T) {
 	r := newRig(t, breaker.Defaults())
 	r.each(20, breaker.Sick)

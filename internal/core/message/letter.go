@@ -112,12 +112,13 @@ type writtenAttempt struct {
 	Outcome  Outcome      `json:"outcome"`
 	Tags     failure.Tags `json:"tags,omitempty"`
 	Error    string       `json:"error,omitempty"`
+	Hedge    bool         `json:"hedge,omitzero"`
 }
 
 // MarshalJSONTo writes the attempt with its durations in milliseconds.
 func (a Attempt) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return json.MarshalEncode(enc, writtenAttempt{
-		a.Number, a.Endpoint, a.At, millis(a.Waited), millis(a.Duration), a.Outcome, a.Tags, a.Error,
+		a.Number, a.Endpoint, a.At, millis(a.Waited), millis(a.Duration), a.Outcome, a.Tags, a.Error, a.Hedge,
 	})
 }
 
@@ -136,7 +137,7 @@ func (a *Attempt) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	*a = Attempt{w.Number, w.Endpoint, w.At, waited, took, w.Outcome, w.Tags, w.Error}
+	*a = Attempt{w.Number, w.Endpoint, w.At, waited, took, w.Outcome, w.Tags, w.Error, w.Hedge}
 	return nil
 }
 

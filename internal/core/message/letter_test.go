@@ -151,6 +151,7 @@ func TestLetterRoundTrip(t *testing.T) {
 			Number: rapid.IntRange(0, 100).Draw(t, "n"), Endpoint: text.Draw(t, "endpoint"), At: moment.Draw(t, "at"),
 			Waited: span.Draw(t, "waited"), Duration: span.Draw(t, "duration"),
 			Outcome: message.OutcomeRetry, Tags: labels.Draw(t, "tags"), Error: text.Draw(t, "error"),
+			Hedge: rapid.Bool().Draw(t, "hedge"),
 		}
 	})
 	hop := rapid.Custom(func(t *rapid.T) message.Hop {

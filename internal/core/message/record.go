@@ -45,6 +45,7 @@ type Attempt struct {
 	Outcome  Outcome
 	Tags     failure.Tags
 	Error    string
+	Hedge    bool // sent while another was unanswered
 }
 
 // Hop is the record of one destination that was left without success.
