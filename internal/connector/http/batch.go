@@ -19,16 +19,30 @@ import (
 	"github.com/pawlhq/pawl/internal/egress"
 )
 
-// BatchFormat is how several messages stand in one request.
+// BatchFormat is how the items of a batch stand in one request.
 type BatchFormat string
 
-// The formats. In both a body stands as it is, so it must be JSON.
+// The formats.
 const (
-	// BatchNDJSON is a body a line, each line ended. A body over several lines
-	// is compacted.
+	// BatchNDJSON is an item a line, each line ended.
 	BatchNDJSON BatchFormat = "ndjson"
-	// BatchArray is a JSON array of the bodies.
+	// BatchArray is a JSON array of the items.
 	BatchArray BatchFormat = "json_array"
+)
+
+// BatchItems is what a batch has of each message.
+type BatchItems string
+
+// The items.
+const (
+	// ItemsPlain are the bodies as they are, which must be JSON; those over
+	// several lines are compacted for NDJSON. The ids go in a header. An
+	// endpoint that takes NDJSON or an array takes its own items there.
+	ItemsPlain BatchItems = "plain"
+	// ItemsEnvelope are messages as message.Encode writes them, without headers
+	// and attributes, which an HTTP destination keeps to itself. They hold any
+	// body and their ids, so that a batch can have any number of them.
+	ItemsEnvelope BatchItems = "envelope"
 )
 
 // contentType of a request in the format.
@@ -39,18 +53,16 @@ func (f BatchFormat) contentType() string {
 	return "application/x-ndjson"
 }
 
-// batchIDs is the header that carries the ids of a batch's messages, in their
-// order: with a comma between, percent-encoded, so that no id can look like two.
-// The Idempotency-Key stays away from a batch: messages that failed go again
-// with others, so a key of the whole would never come twice.
-//
-// The ids don't stand in the body: an endpoint that takes NDJSON or an array
-// takes its own items there.
+// batchIDs is the header that carries the ids of plain items, in their order:
+// with a comma between, percent-encoded, so that no id can look like two. The
+// Idempotency-Key stays away from a batch: messages that failed go again with
+// others, so a key of the whole would never come twice.
 const batchIDs = "Pawl-Batch-Ids"
 
 // maxIDsLine bounds one header line of ids. A batch with more ids gets several
-// lines, which mean the same (RFC 9110 §5.3): common servers take 8 KiB a line
-// and more in all.
+// lines, which mean the same (RFC 9110 §5.3). Common servers take 8 KiB a line
+// and 16 KiB or more in all: about 500 ids of pawl's own. Larger batches are
+// what ItemsEnvelope is for.
 const maxIDsLine = 4 << 10
 
 // errBatchVaries is a URL or header that a batch can't have. CheckBatch says it
@@ -63,6 +75,9 @@ func (s *DestinationSettings) CheckBatch(l connector.Load) []connector.Problem {
 	if l == connector.OneMessage {
 		if s.BatchFormat != BatchNDJSON {
 			p.add("batch_format", "is the form of a batch; set batch too, or leave it out")
+		}
+		if s.BatchItems != ItemsPlain {
+			p.add("batch_items", "is the form of a batch; set batch too, or leave it out")
 		}
 		return p
 	}
@@ -84,7 +99,7 @@ func (s *DestinationSettings) CheckBatch(l connector.Load) []connector.Problem {
 }
 
 // SendBatch implements connector.Batcher: one request for all messages. A
-// message whose body is not JSON fails by itself and is left out. The sender's
+// message that can't stand in it fails by itself and is left out. The sender's
 // headers are not forwarded, since each message has its own.
 //
 // An answer of 2xx may say what became of each message; see results.
@@ -92,7 +107,7 @@ func (d *Destination) SendBatch(ctx context.Context, batch []*message.Message) (
 	if d.target == nil || len(d.varied) > 0 {
 		return connector.BatchAnswer{}, unfit(ctx, "", errBatchVaries)
 	}
-	b := pack(d.batchFormat, batch)
+	b := pack(d.batchForm, batch)
 	if len(b.sent) == 0 {
 		return connector.BatchAnswer{Each: b.each}, nil
 	}
@@ -123,49 +138,70 @@ type bundle struct {
 	each []error            // of the batch; nil while none failed
 }
 
-// pack puts the messages into one body.
-func pack(f BatchFormat, batch []*message.Message) *bundle {
+// batchForm is how a batch is written.
+type batchForm struct {
+	format BatchFormat
+	items  BatchItems
+}
+
+// pack puts the messages into one body. Those that can't be written have failed.
+func pack(f batchForm, batch []*message.Message) *bundle {
 	size := 2
 	for _, m := range batch {
 		size += len(m.Body) + 1
 	}
 	b := &bundle{body: make([]byte, 0, size), sent: make([]*message.Message, 0, len(batch)), at: make([]int, 0, len(batch))}
-	b.each = make([]error, len(batch))
-	failed := 0
 	for i, m := range batch {
-		item := jsontext.Value(m.Body)
-		if !item.IsValid(jsontext.AllowDuplicateNames(true)) {
-			b.each[i] = notJSON()
-			failed++
+		item, failed := f.item(m)
+		if failed != nil {
+			b.fail(len(batch), i, failed)
 			continue
 		}
-		b.append(f, item)
+		if f.format == BatchArray {
+			separator := byte(',')
+			if len(b.sent) == 0 {
+				separator = '['
+			}
+			b.body = append(append(b.body, separator), item...)
+		} else {
+			b.body = append(append(b.body, item...), '\n')
+		}
 		b.sent, b.at = append(b.sent, m), append(b.at, i)
 	}
-	if f == BatchArray && len(b.sent) > 0 {
+	if f.format == BatchArray && len(b.sent) > 0 {
 		b.body = append(b.body, ']')
-	}
-	if failed == 0 {
-		b.each = nil
 	}
 	return b
 }
 
-// append writes one more item, which is valid JSON.
-func (b *bundle) append(f BatchFormat, item jsontext.Value) {
-	if f == BatchArray {
-		separator := byte(',')
-		if len(b.sent) == 0 {
-			separator = '['
+// item returns the JSON of one message: for NDJSON without a line end in it.
+func (f batchForm) item(m *message.Message) ([]byte, *failure.Error) {
+	if f.items == ItemsEnvelope {
+		line, err := message.Encode(&message.Message{
+			ID: m.ID, Source: m.Source, Time: m.Time, Key: m.Key, ContentType: m.ContentType, Body: m.Body,
+		})
+		if err != nil {
+			return nil, noItem(err.Error())
 		}
-		b.body = append(append(b.body, separator), item...)
-		return
+		return line, nil
 	}
-	if bytes.ContainsAny(item, "\r\n") {
+	item := jsontext.Value(m.Body)
+	if !item.IsValid(jsontext.AllowDuplicateNames(true)) {
+		return nil, noItem("its body is not JSON, and batch_items: plain needs that")
+	}
+	if f.format == BatchNDJSON && bytes.ContainsAny(item, "\r\n") {
 		item = slices.Clone(item)
 		_ = item.Compact(jsontext.AllowDuplicateNames(true)) // it is valid
 	}
-	b.body = append(append(b.body, item...), '\n')
+	return item, nil
+}
+
+// noItem is a message that the batch can't hold: the same the next time.
+func noItem(why string) *failure.Error {
+	return &failure.Error{
+		Tags: failure.Tags{failure.Transform}, Class: failure.Permanent, Verdict: failure.Neutral,
+		Message: "the message can't stand in a batch: " + why,
+	}
 }
 
 // fail notes that the message at i of the batch failed.
@@ -176,19 +212,14 @@ func (b *bundle) fail(total, i int, err *failure.Error) {
 	b.each[i] = err
 }
 
-// notJSON is a message that no batch can hold: the same the next time.
-func notJSON() *failure.Error {
-	return &failure.Error{
-		Tags: failure.Tags{failure.Transform}, Class: failure.Permanent, Verdict: failure.Neutral,
-		Message: "the body is not JSON, as each message of a batch over HTTP must be",
-	}
-}
-
 // batchFields returns the header fields of a batch's request.
 func (d *Destination) batchFields(ctx context.Context, b *bundle) ([]egress.Field, error) {
-	fields := appendIDs(make([]egress.Field, 0, 8), b.sent)
+	fields := make([]egress.Field, 0, 8)
+	if d.batchForm.items == ItemsPlain {
+		fields = appendIDs(fields, b.sent)
+	}
 	if !d.ownType {
-		fields = append(fields, egress.Field{Name: "Content-Type", Value: d.batchFormat.contentType()})
+		fields = append(fields, egress.Field{Name: "Content-Type", Value: d.batchForm.format.contentType()})
 	}
 	if !d.ownTrace {
 		fields = appendTrace(fields, connector.TraceOf(ctx), nil)

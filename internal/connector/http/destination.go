@@ -61,7 +61,7 @@ type Destination struct {
 	globs             []string        // what is forwarded
 	taken             map[string]bool // canonical names that are not
 	answers           answers
-	batchFormat       BatchFormat
+	batchForm         batchForm
 	health            *egress.Target // nil where nobody checks
 }
 
@@ -76,7 +76,7 @@ const (
 // OpenDestination makes a destination of checked settings. It opens no
 // connection yet.
 func OpenDestination(s *DestinationSettings, env connector.Env) (*Destination, error) {
-	d := &Destination{method: s.Method, idName: env.IdempotencyHeader, globs: env.ForwardHeaders, taken: map[string]bool{}, batchFormat: s.BatchFormat}
+	d := &Destination{method: s.Method, idName: env.IdempotencyHeader, globs: env.ForwardHeaders, taken: map[string]bool{}, batchForm: batchForm{s.BatchFormat, s.BatchItems}}
 	if d.idName == "" {
 		d.idName = "Idempotency-Key"
 	}

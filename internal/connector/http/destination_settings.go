@@ -26,7 +26,8 @@ type DestinationSettings struct {
 	HTTP2          bool                      `yaml:"http2" default:"false" doc:"offer HTTP/2; HTTP/1.1 stays where the endpoint has nothing better"`
 	ConnectTimeout setting.Duration          `yaml:"connect_timeout" default:"5s" doc:"longest time for opening a connection, inside the attempt's timeout"`
 	DenyPrivate    bool                      `yaml:"deny_private" default:"false" doc:"refuse addresses that are not on the public internet, checked after DNS"`
-	BatchFormat    BatchFormat               `yaml:"batch_format" default:"ndjson" doc:"form of a batch: ndjson (a body a line) or json_array; bodies must be JSON, and the ids of the messages go in the header Pawl-Batch-Ids, in their order, percent-encoded, commas between"`
+	BatchFormat    BatchFormat               `yaml:"batch_format" default:"ndjson" doc:"form of a batch: ndjson (an item a line) or json_array"`
+	BatchItems     BatchItems                `yaml:"batch_items" default:"plain" doc:"items of a batch: plain (the bodies, which must be JSON; the ids go in the header Pawl-Batch-Ids, in the order of the items, percent-encoded, commas between) or envelope (each message as one JSON object, its id in it)"`
 
 	// secure marks the type https: a URL without TLS is a mistake.
 	secure bool
@@ -56,6 +57,7 @@ func newDestinationSettings(secure bool) *DestinationSettings {
 		// is not coming.
 		ConnectTimeout: setting.Duration(5 * time.Second),
 		BatchFormat:    BatchNDJSON,
+		BatchItems:     ItemsPlain,
 		secure:         secure,
 	}
 }
@@ -114,6 +116,9 @@ func (s *DestinationSettings) Check() []connector.Problem {
 	}
 	if s.BatchFormat != BatchNDJSON && s.BatchFormat != BatchArray {
 		p.add("batch_format", "unknown format %q; it is ndjson or json_array", string(s.BatchFormat))
+	}
+	if s.BatchItems != ItemsPlain && s.BatchItems != ItemsEnvelope {
+		p.add("batch_items", "unknown items %q; they are plain or envelope", string(s.BatchItems))
 	}
 	if s.DenyPrivate && !s.Proxy.Empty() {
 		p.add("deny_private", "a proxy would reach private addresses past the guard; use one or the other")

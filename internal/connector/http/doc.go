@@ -35,4 +35,9 @@
 // as one value, and none reaches the scheme or the host. A value that would be
 // read as another path (empty, . or ..) or that no header can hold is a
 // permanent failure of the message with the tag transform.
+//
+// A batch is one request, NDJSON or a JSON array. Every attempt carries the ids
+// of its messages: plain items in the header Pawl-Batch-Ids, envelopes in
+// themselves. How the endpoint can answer for each message stands in
+// batch_answer.go; a health check in check.go.
 package http
