@@ -15,6 +15,10 @@ type Job struct {
 	Trace    string // W3C traceparent; "" for none
 	Policy   Snapshot
 	Timeout  time.Duration // of an attempt
+	Kind     Kind
+	// Unique is what no other job of its queue and task that is not finished
+	// says; "" for nothing.
+	Unique string
 
 	CreatedAt time.Time
 	RunAt     time.Time // when it may run next, or could at its last claim
@@ -33,6 +37,29 @@ type Job struct {
 	// leave them out.
 	Attempts []Attempt
 }
+
+// Kind is what a job is for.
+type Kind string
+
+// The kinds of job.
+const (
+	Ordinary Kind = ""
+	// Synthetic: it finds out how its endpoint is. It has one attempt, a lost one
+	// included, passes an open circuit and never moves it, and is no dead letter.
+	Synthetic Kind = "synthetic"
+)
+
+// Repeat says what another attempt of a task may do.
+type Repeat string
+
+// What another attempt may do.
+const (
+	// RepeatSafe: nothing that the first did not. The zero value is that too.
+	RepeatSafe Repeat = "safe"
+	// RepeatUnsafe: its effect a second time. Claimed means started, so a job
+	// whose attempt ended unknown is not repeated by itself.
+	RepeatUnsafe Repeat = "unsafe"
+)
 
 // Content is what a job carries.
 type Content struct {
@@ -94,6 +121,9 @@ type Run struct {
 	Attempt int
 	Counts  Counts // before this attempt ends
 	Policy  Policy
+	Repeat  Repeat
+	// Kind is Synthetic for a check of an endpoint.
+	Kind Kind
 	// Heard is when the worker was last heard of, by any report; zero for
 	// never.
 	Heard time.Time

@@ -61,7 +61,15 @@ type Levels struct{ MaxAttempts, Initial, Factor, MaxDelay, Jitter Level }
 type Snapshot struct {
 	Policy
 	From Levels
+	// Repeat is its task's; "" is RepeatSafe.
+	Repeat Repeat
+	// Input and Output name the schemas of its task's contract by the SHA-256 of
+	// their text; zero for none.
+	Input, Output SchemaHash
 }
+
+// SchemaHash is the SHA-256 of a JSON Schema's text.
+type SchemaHash [32]byte
 
 // Overlay is what one level says of a policy. A nil field says nothing.
 type Overlay struct {
@@ -81,7 +89,7 @@ type Said struct {
 // Resolve takes each value from the first of the levels that says it, the most
 // specific first, and from the built-in policy where none does.
 func Resolve(levels ...Said) Snapshot {
-	s := Snapshot{BuiltIn(), Levels{LevelBuiltIn, LevelBuiltIn, LevelBuiltIn, LevelBuiltIn, LevelBuiltIn}}
+	s := Snapshot{Policy: BuiltIn(), From: Levels{LevelBuiltIn, LevelBuiltIn, LevelBuiltIn, LevelBuiltIn, LevelBuiltIn}}
 	for i := len(levels) - 1; i >= 0; i-- {
 		l, o := levels[i].Level, levels[i].Overlay
 		set(&s.MaxAttempts, &s.From.MaxAttempts, o.MaxAttempts, l)

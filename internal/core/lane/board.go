@@ -78,16 +78,6 @@ type queue struct {
 	search  search // of that plan
 }
 
-// gate is a gate that is shut or has lanes behind it.
-type gate struct {
-	name  Gate
-	queue *queue  // the queue that it stands before, or
-	lines []*line // the lanes of its endpoint
-	shut  bool
-	until time.Time // zero: until it is opened
-	place int       // among those that open by themselves
-}
-
 // NewBoard returns a board without lanes, all gates open.
 func NewBoard() *Board {
 	b := &Board{lanes: map[ID]*line{}, ids: map[Key]ID{}, queues: map[string]*queue{}, gates: map[Gate]*gate{}, turns: map[wantName]int{}}
@@ -97,7 +87,7 @@ func NewBoard() *Board {
 		steps: &b.steps,
 	}
 	b.opening = heap[*gate]{
-		less:  func(a, b *gate) bool { return a.until.Before(b.until) },
+		less:  func(a, b *gate) bool { return a.next().Before(b.next()) },
 		place: func(g *gate) *int { return &g.place },
 		steps: &b.steps,
 	}
@@ -131,7 +121,7 @@ func (b *Board) Add(id ID, k Key) {
 	}
 	l := &line{id: id, key: k, group: b.group(k), open: nowhere, waiting: nowhere}
 	if k.Endpoint != "" {
-		l.gate = b.gate(Gate{EndpointGate, k.Endpoint})
+		l.gate = b.gate(k.EndpointGate())
 		l.inGate = len(l.gate.lines)
 		l.gate.lines = append(l.gate.lines, l)
 	}
@@ -176,17 +166,6 @@ func (b *Board) Remove(id ID) {
 	}
 }
 
-// drop forgets a gate, and the queue behind it, that is open and has no lane.
-func (b *Board) drop(g *gate) {
-	if g.shut || len(g.lines) > 0 || g.queue != nil && len(g.queue.tasks) > 0 {
-		return
-	}
-	delete(b.gates, g.name)
-	if g.queue != nil {
-		delete(b.queues, g.queue.name)
-	}
-}
-
 // Len is how many lanes there are.
 func (b *Board) Len() int { return len(b.lanes) }
 
@@ -210,55 +189,6 @@ func (b *Board) SetReady(id ID, n int64, head time.Time) {
 	b.enter(l)
 }
 
-// Shut shuts a gate until the time, or, where that is zero, until Open. A gate
-// that is shut already gets the new time.
-func (b *Board) Shut(g Gate, until time.Time) {
-	at := b.gate(g)
-	if at.place != nowhere {
-		b.opening.remove(at)
-	}
-	at.until = until
-	if !until.IsZero() {
-		b.opening.push(at)
-	}
-	if at.shut {
-		return
-	}
-	if at.queue != nil {
-		if at.queue.due != nowhere {
-			b.due.remove(at.queue)
-		}
-	}
-	for _, l := range at.lines {
-		b.leave(l)
-	}
-	at.shut = true
-}
-
-// Open opens a gate; one that is open stays so.
-func (b *Board) Open(g Gate) {
-	if at := b.gates[g]; at != nil {
-		b.unshut(at)
-		b.drop(at)
-	}
-}
-
-func (b *Board) unshut(g *gate) {
-	if g.place != nowhere {
-		b.opening.remove(g)
-	}
-	if !g.shut {
-		return
-	}
-	g.shut, g.until = false, time.Time{}
-	if g.queue != nil && g.queue.waiting.len() > 0 {
-		b.due.push(g.queue)
-	}
-	for _, l := range g.lines {
-		b.enter(l)
-	}
-}
-
 // NextDue returns the earliest time at which a lane may open by itself: the first
 // of its jobs comes due, or a gate's time is over. It is past where one has and
 // Opened has not told yet. Before it none does; at it, a gate may turn out to have
@@ -271,8 +201,8 @@ func (b *Board) NextDue() (at time.Time, ok bool) {
 		at, ok = b.due.first().waiting.first().head, true
 	}
 	if b.opening.len() > 0 {
-		if until := b.opening.first().until; !ok || until.Before(at) {
-			at, ok = until, true
+		if next := b.opening.first().next(); !ok || next.Before(at) {
+			at, ok = next, true
 		}
 	}
 	return at, ok
@@ -292,8 +222,8 @@ func (b *Board) wake(now time.Time) {
 	if now.After(b.now) {
 		b.now = now
 	}
-	for b.opening.len() > 0 && !b.opening.first().until.After(b.now) {
-		b.openInTime(b.opening.first())
+	for b.opening.len() > 0 && !b.opening.first().next().After(b.now) {
+		b.inTime(b.opening.first())
 	}
 	for b.due.len() > 0 {
 		l := b.due.first().waiting.first()
@@ -306,27 +236,11 @@ func (b *Board) wake(now time.Time) {
 	}
 }
 
-// openInTime opens a gate whose time is over.
-func (b *Board) openInTime(g *gate) {
-	b.unshut(g)
-	for _, l := range g.lines {
-		b.opened = append(b.opened, l.id)
-	}
-	if g.queue != nil {
-		for _, at := range g.queue.open.items {
-			for _, l := range at.open.items {
-				b.opened = append(b.opened, l.id)
-			}
-		}
-	}
-	b.drop(g)
-}
-
 // enter puts a lane where it belongs by now.
 func (b *Board) enter(l *line) {
 	q := l.group.queue
 	switch {
-	case l.n == 0, l.gate != nil && l.gate.shut:
+	case l.n == 0, l.gate != nil && l.gate.Shut:
 	case l.head.After(b.now):
 		q.waiting.push(l)
 		b.wait(q)
@@ -360,7 +274,7 @@ func (b *Board) leave(l *line) {
 // wait puts a queue whose waiting lanes have changed in order.
 func (b *Board) wait(q *queue) {
 	switch {
-	case q.gate.shut || q.waiting.len() == 0:
+	case q.gate.Shut || q.waiting.len() == 0:
 	case q.due == nowhere:
 		b.due.push(q)
 	default:
@@ -425,17 +339,4 @@ func (b *Board) group(k Key) *group {
 		t.versions[k.Version] = g
 	}
 	return g
-}
-
-// gate returns the gate, made where it is new.
-func (b *Board) gate(g Gate) *gate {
-	if at := b.gates[g]; at != nil {
-		return at
-	}
-	if g.Kind == QueueGate {
-		return b.queue(g.Name).gate
-	}
-	at := &gate{name: g, place: nowhere}
-	b.gates[g] = at
-	return at
 }

@@ -8,6 +8,17 @@ type Key struct {
 	Queue, Task, Version string
 	Endpoint             string // "" for none
 	Priority             int    // higher goes first
+	// Synthetic jobs find out how an endpoint is: they stand behind its
+	// SyntheticGate.
+	Synthetic bool
+}
+
+// EndpointGate returns the gate that stands before the lane's endpoint.
+func (k Key) EndpointGate() Gate {
+	if k.Synthetic {
+		return Gate{SyntheticGate, k.Endpoint}
+	}
+	return Gate{EndpointGate, k.Endpoint}
 }
 
 // GateKind says what a gate stands before.
@@ -17,6 +28,9 @@ type GateKind string
 const (
 	QueueGate    GateKind = "queue"
 	EndpointGate GateKind = "endpoint"
+	// SyntheticGate stands before an endpoint's synthetic jobs, which pass an open
+	// circuit.
+	SyntheticGate GateKind = "synthetic"
 )
 
 // Gate names a gate: a queue's or an endpoint's. A lane stands behind the gate

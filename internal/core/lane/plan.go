@@ -13,6 +13,7 @@ const Chunk = 16
 //
 //   - inside a queue strictly by priority, then by the due times of the lanes'
 //     heads, Chunk jobs a lane, and all of a lane where no other is left;
+//   - through a gate with Terms.Most no more than that, over all lanes;
 //   - from the queues of w in turn, Chunk jobs a turn; each plan begins with the
 //     queue after the one that began the plan before for the same queues and
 //     tasks, so a queue waits for as many plans as it has others beside it.
@@ -67,7 +68,7 @@ func (b *Board) searches(w Want) []*search {
 	for i := range w.Queues {
 		at := (turn + i) % len(w.Queues)
 		q := b.queues[w.Queues[at]]
-		if q == nil || q.seen == b.plans || q.gate.shut || q.open.len() == 0 {
+		if q == nil || q.seen == b.plans || q.gate.Shut || q.open.len() == 0 {
 			continue
 		}
 		q.seen = b.plans

@@ -4,13 +4,14 @@ package lane
 // order of claims, and leaves the board's heaps as they are: of each heap it
 // knows the items whose parents it has passed, and the least of all is next.
 type search struct {
+	board *Board
 	queue *queue
 	nodes heap[node]
 	takes []Take
-	// level is the priority of the newest take, left is what that left in its
-	// lane, which may have been all that was due.
-	level int
-	left  int64
+	// lane is that of the newest take, left is what that left in it, which may
+	// have been all that was due.
+	lane *line
+	left int64
 }
 
 // node is a lane by its place in its group's heap.
@@ -35,7 +36,7 @@ const (
 
 // begin starts the search of a plan.
 func (s *search) begin(b *Board, q *queue, tasks []Task) {
-	*s = search{queue: q, nodes: s.nodes, takes: s.takes[:0]}
+	*s = search{board: b, queue: q, nodes: s.nodes, takes: s.takes[:0]}
 	s.nodes.items, s.nodes.steps = s.nodes.items[:0], &b.steps
 	s.nodes.less = func(a, b node) bool { return claimsLess(a.line(), b.line()) }
 	if len(tasks) == 0 {
@@ -86,20 +87,41 @@ func (s *search) next() *line {
 func (s *search) turn(quota int) int {
 	got := 0
 	for got < quota && s.state() == searching {
-		n := 0
 		if s.left > 0 {
-			n = int(min(s.left, int64(quota-got)))
+			n := s.through(s.lane, int(min(s.left, int64(quota-got))))
+			if n == 0 {
+				s.left = 0 // another queue used its gate up
+				continue
+			}
 			s.takes[len(s.takes)-1].N += n
 			s.left -= int64(n)
-		} else {
-			l := s.next()
-			n = int(min(l.n, Chunk, int64(quota-got)))
-			s.takes = append(s.takes, Take{l.id, n})
-			s.level, s.left = l.key.Priority, l.n-int64(n)
+			got += n
+			continue
 		}
+		l := s.next()
+		n := s.through(l, int(min(l.n, Chunk, int64(quota-got))))
+		if n == 0 {
+			continue
+		}
+		s.takes = append(s.takes, Take{l.id, n})
+		s.lane, s.left = l, l.n-int64(n)
 		got += n
 	}
 	return got
+}
+
+// through takes up to n jobs of a lane through its gates and returns how many.
+func (s *search) through(l *line, n int) int {
+	plan := s.board.plans
+	n = s.queue.gate.left(plan, n)
+	if l.gate != nil {
+		if n = l.gate.left(plan, n); n > 0 && s.board.avoids(l.gate, l) {
+			return 0
+		}
+		l.gate.took(plan, n)
+	}
+	s.queue.gate.took(plan, n)
+	return n
 }
 
 // state says how the search goes on. A lane in which something is left goes on
@@ -107,9 +129,9 @@ func (s *search) turn(quota int) int {
 // can tell which of them is next.
 func (s *search) state() state {
 	switch {
-	case s.left == 0 && s.nodes.len() == 0:
+	case s.left == 0 && s.nodes.len() == 0, s.queue.gate.left(s.board.plans, 1) == 0:
 		return spent
-	case s.left > 0 && s.nodes.len() > 0 && s.nodes.first().line().key.Priority == s.level:
+	case s.left > 0 && s.nodes.len() > 0 && s.nodes.first().line().key.Priority == s.lane.key.Priority:
 		return stuck
 	default:
 		return searching

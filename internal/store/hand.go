@@ -1,0 +1,142 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+)
+
+// Errors of what people do to jobs.
+var (
+	// ErrStatus: the job's status does not allow it. Nothing was changed.
+	ErrStatus = errors.New("the job's status does not allow it")
+	// ErrUncertain: nobody knows whether the job's effect happened, and the
+	// caller did not accept that it may happen twice. Nothing was changed.
+	ErrUncertain = errors.New("the job's effect is uncertain")
+)
+
+// Uncertainty says whether jobs whose effect is not known are brought back.
+type Uncertainty bool
+
+// The answers.
+const (
+	RefuseUncertain Uncertainty = false
+	AcceptUncertain Uncertainty = true
+)
+
+// Hand is what people and programs do to single jobs.
+type Hand interface {
+	// Cancel ends a queued or running job, at once and for good. A running
+	// attempt keeps its lease and its places until its worker reports, which
+	// moves nothing any more, or the lease ends; its worker is told by the next
+	// answer. Cancelling a cancelled job changes nothing. ErrNotFound, ErrStatus.
+	Cancel(ctx context.Context, id, by string) (*job.Job, error)
+	// Retry queues a failed job again, with all of its attempts ahead: numbers go
+	// on, counts begin at zero. ErrNotFound, ErrStatus, ErrUncertain.
+	Retry(ctx context.Context, id, by string, u Uncertainty) (*job.Job, error)
+	// Delete removes a job that is not running, with its attempts, logs and
+	// idempotency key. ErrNotFound, ErrStatus.
+	Delete(ctx context.Context, id, by string) error
+}
+
+// Selection chooses jobs for what is done to many. Zero fields let everything
+// pass. Jobs that were created, or failed, after Before are never among them.
+type Selection struct {
+	Filter
+	// Before is when the selection was made.
+	Before time.Time
+	// FailedAfter and FailedBefore bound when a dead letter died.
+	FailedAfter, FailedBefore time.Time
+}
+
+// Action is what is done to many jobs.
+type Action string
+
+// The actions.
+const (
+	ActionRetry  Action = "retry"  // dead letters
+	ActionCancel Action = "cancel" // queued and running jobs
+	ActionDelete Action = "delete" // jobs that are not running
+)
+
+// Replays keeps what is done to many jobs, in small steps over a long time: each
+// step and its progress are one transaction, so a crash neither loses a job nor
+// does one twice.
+type Replays interface {
+	// Preview counts what a selection has, up to PreviewRows rows.
+	Preview(ctx context.Context, a Action, s Selection, u Uncertainty) (Preview, error)
+	// AddReplay stores one. ErrTooMany where MaxReplays are not over.
+	AddReplay(ctx context.Context, r Replay) error
+	// Replay returns one, ErrNotFound. ListReplays returns the newest first.
+	Replay(ctx context.Context, id string) (Replay, error)
+	ListReplays(ctx context.Context, limit int, before string) ([]Replay, error)
+	// MoveReplay sets the state where the move is legal, else ErrStatus, and notes
+	// by whom. It returns the replay then.
+	MoveReplay(ctx context.Context, id string, to ReplayState, by, why string) (Replay, error)
+	// StepReplay does the next up to n jobs of one that is running: takes them in
+	// the order of their death, acts on those that still fit, moves the cursor on,
+	// and counts. It makes the replay ReplayDone behind the last one, and
+	// ReplayStopped where more than its share failed again. ErrStatus where it is
+	// not running.
+	StepReplay(ctx context.Context, id string, n int) (Replay, error)
+}
+
+// Bounds of replays.
+const (
+	// MaxReplays is how many may be open at once: each is worked on in turn.
+	MaxReplays = 100
+	// PreviewRows is how many dead letters a preview looks at before it says
+	// "at least".
+	PreviewRows = 100_000
+	// StopAfter is how many jobs of a replay must have ended before their share of
+	// failures is looked at.
+	StopAfter = 20
+)
+
+// Preview says what a Selection has.
+type Preview struct {
+	Jobs, Uncertain int64
+	// AtLeast says that more than PreviewRows rows were there and the rest was not
+	// looked at.
+	AtLeast bool
+	// Tasks are counts by task@version, at most 100; ByReason by reason.
+	Tasks    map[string]int64
+	ByReason map[job.Reason]int64
+}
+
+// ReplayState is where a replay is.
+type ReplayState string
+
+// The states. The comment says who moves on from them.
+const (
+	ReplayReview    ReplayState = "in_review" // a second key's approval, or a cancellation
+	ReplayRunning   ReplayState = "running"   // its steps, a pause, a cancellation
+	ReplayPaused    ReplayState = "paused"    // a person
+	ReplayStopped   ReplayState = "stopped"   // too many failed again; a person resumes or cancels it
+	ReplayDone      ReplayState = "done"      // final
+	ReplayCancelled ReplayState = "cancelled" // final
+)
+
+// Replay is something that is done to many jobs.
+type Replay struct {
+	ID          string // rpl_ and a ULID
+	Action      Action
+	Selection   Selection
+	Uncertainty Uncertainty
+	// PerSecond bounds its steps; 0 is as fast as they go.
+	PerSecond float64
+	// StopShare stops it where more than that share of its jobs failed again; 0
+	// never does. Of ActionRetry alone.
+	StopShare float64
+	State     ReplayState
+	// Why says what brought it into its state, where that was no step.
+	Why                    string
+	CreatedBy, ApprovedBy  string
+	CreatedAt, EndedAt     time.Time
+	Total                  int64 // by the preview
+	Done, Skipped          int64 // acted on; passed over because they did not fit any more
+	Succeeded, FailedAgain int64 // of those that were brought back
+	Cursor                 int64 // the store's
+}
