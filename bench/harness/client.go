@@ -3,6 +3,7 @@ package harness
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,9 @@ import (
 	"time"
 )
 
-// Client is one caller of a job API on a connection that it keeps. What it reads
-// of an answer is its status and its body, so that it weighs little.
+// Client is one caller on a connection that it keeps. What it reads of an answer
+// is its status and its body, so that it weighs little. Not for use by several
+// goroutines at once.
 type Client struct {
 	address, key string
 	conn         net.Conn
@@ -20,7 +22,7 @@ type Client struct {
 	out, body    []byte
 }
 
-// NewClient makes a caller that shows the API key.
+// NewClient makes a caller; the key is what Post shows as API key.
 func NewClient(address, key string) *Client { return &Client{address: address, key: key} }
 
 // Close gives the connection back.
@@ -37,32 +39,45 @@ var errStatus = errors.New("not a 2xx answer")
 // Post sends the JSON and returns the body of a 2xx answer, which is good until
 // the next call. It dials anew after an error.
 func (c *Client) Post(path string, body []byte, timeout time.Duration) ([]byte, error) {
-	if c.conn == nil {
-		conn, err := net.Dial("tcp", c.address)
-		if err != nil {
-			return nil, err
-		}
-		c.conn, c.r = conn, bufio.NewReaderSize(conn, 16<<10)
-	}
 	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, c.key, len(body))
 	c.out = append(c.out, body...)
-	status, closes, err := c.exchange(timeout)
-	if err != nil || closes {
-		c.Close()
-	}
+	status, answer, err := c.Send(context.Background(), c.out, timeout)
 	switch {
 	case err != nil:
 		return nil, err
 	case status/100 != 2:
-		return nil, fmt.Errorf("%s: %w: %d %s", path, errStatus, status, c.body)
+		return nil, fmt.Errorf("%s: %w: %d %s", path, errStatus, status, answer)
 	}
-	return c.body, nil
+	return answer, nil
 }
 
-func (c *Client) exchange(timeout time.Duration) (status int, closes bool, err error) {
-	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return 0, false, err
+// Send sends a whole request, whose memory it keeps for the next one, and returns
+// the status and body of its answer, the body good until the next call. It dials
+// where it has no connection, and gives the answer up when ctx ends.
+func (c *Client) Send(ctx context.Context, request []byte, timeout time.Duration) (status int, body []byte, err error) {
+	c.out = request
+	if c.conn == nil {
+		conn, err := net.DialTimeout("tcp", c.address, timeout)
+		if err != nil {
+			return 0, nil, err
+		}
+		c.conn, c.r = conn, bufio.NewReaderSize(conn, 16<<10)
 	}
+	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return 0, nil, err
+	}
+	if ctx.Done() != nil {
+		conn := c.conn
+		defer context.AfterFunc(ctx, func() { conn.Close() })()
+	}
+	status, closes, err := c.exchange()
+	if err != nil || closes {
+		c.Close()
+	}
+	return status, c.body, err
+}
+
+func (c *Client) exchange() (status int, closes bool, err error) {
 	if _, err := c.conn.Write(c.out); err != nil {
 		return 0, false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,13 +22,17 @@ type Contender struct {
 	// Command starts it so that it listens at listen and sends to sink. dir is
 	// a folder of its own.
 	Command func(dir, listen, sink string) (*exec.Cmd, error)
+	// Letters returns the ids of the messages that it keeps as dead letters, once
+	// it has ended. nil for one that keeps none.
+	Letters func(ctx context.Context, dir string) (map[string]struct{}, error)
 }
 
 // Process is a contender that runs.
 type Process struct {
-	cmd *exec.Cmd
-	dir string
-	log *os.File
+	cmd   *exec.Cmd
+	dir   string
+	log   *os.File
+	ended bool
 }
 
 // Start runs the contender and waits until it listens.
@@ -49,7 +54,7 @@ func (c Contender) Start(ctx context.Context, listen, sink string) (*Process, er
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	p := &Process{cmd, dir, log}
+	p := &Process{cmd: cmd, dir: dir, log: log}
 	for until := time.Now().Add(20 * time.Second); ; {
 		conn, err := net.Dial("tcp", listen)
 		if err == nil {
@@ -65,9 +70,25 @@ func (c Contender) Start(ctx context.Context, listen, sink string) (*Process, er
 	}
 }
 
-// Stop ends the process and its children. One that has ended by itself is
-// shown with what it wrote.
+// stopGrace is how long a process may take to end when nothing is asked of it any
+// more.
+const stopGrace = 5 * time.Second
+
+// Stop ends the process and its children and removes its folder. One that has
+// ended by itself is shown with what it wrote.
 func (p *Process) Stop() {
+	p.End(stopGrace)
+	p.log.Close()
+	_ = os.RemoveAll(p.dir)
+}
+
+// End asks the process to end, and kills it and its children after the grace. Its
+// folder stays until Stop. It does nothing the second time.
+func (p *Process) End(grace time.Duration) {
+	if p.ended {
+		return
+	}
+	p.ended = true
 	if s, err := readStat(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)); err != nil || s.dead {
 		text, _ := os.ReadFile(p.log.Name())
 		fmt.Fprintf(os.Stderr, "bench: %s has ended by itself: %s\n", p.cmd.Path, text)
@@ -77,12 +98,10 @@ func (p *Process) Stop() {
 	go func() { _ = p.cmd.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(grace):
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-done
 	}
-	p.log.Close()
-	_ = os.RemoveAll(p.dir)
 }
 
 // Usage is what a process group has used.
@@ -153,6 +172,31 @@ func Busy() time.Duration {
 		}
 	}
 	return busy
+}
+
+// failedConnects returns how many outgoing connections of this machine were
+// refused or given up since it started: AttemptFails of RFC 4022, section 3.
+func failedConnects() int64 {
+	text, err := os.ReadFile("/proc/net/snmp")
+	if err != nil {
+		return 0
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if fields[0] != "Tcp:" {
+			continue
+		}
+		if names == nil {
+			names = fields
+			continue
+		}
+		if i := slices.Index(names, "AttemptFails"); i > 0 && i < len(fields) {
+			n, _ := strconv.ParseInt(fields[i], 10, 64)
+			return n
+		}
+	}
+	return 0
 }
 
 // Own returns the CPU time of this process: generator and sink.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -25,6 +26,24 @@ type Row struct {
 	RSS       int64
 	Reuse     float64 // share of requests on a reused connection
 	Delivered float64 // requests a second that arrived at the sink
+	More      []Figure
+}
+
+// Figure is what one benchmark alone measures. All rows of a benchmark have the
+// same, in the same order.
+type Figure struct {
+	Name  string // a column of the raw rows
+	Value float64
+}
+
+// Figure returns the value of a figure by its name, 0 where it was not measured.
+func (r Row) Figure(name string) float64 {
+	for _, f := range r.More {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return 0
 }
 
 // maxOthers is how much CPU others may use in a round, in cores.
@@ -141,10 +160,20 @@ func Write(name, report string, rows []Row) error {
 		return err
 	}
 	var raw strings.Builder
-	raw.WriteString("contender\tround\trate\tfailed\tp50_us\tp99_us\tcpu_us\town_cpu_us\tothers_cores\trss_mib\treuse\tdelivered\n")
+	raw.WriteString("contender\tround\trate\tfailed\tp50_us\tp99_us\tcpu_us\town_cpu_us\tothers_cores\trss_mib\treuse\tdelivered")
+	if len(rows) > 0 {
+		for _, f := range rows[0].More {
+			raw.WriteString("\t" + f.Name)
+		}
+	}
+	raw.WriteString("\n")
 	for _, r := range rows {
-		fmt.Fprintf(&raw, "%s\t%d\t%.0f\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.4f\t%.0f\n", r.Contender, r.Round, r.Rate, r.Failed,
+		fmt.Fprintf(&raw, "%s\t%d\t%.0f\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.4f\t%.0f", r.Contender, r.Round, r.Rate, r.Failed,
 			r.P50.Microseconds(), r.P99.Microseconds(), r.CPU, r.OwnCPU, r.Others, float64(r.RSS)/(1<<20), r.Reuse, r.Delivered)
+		for _, f := range r.More {
+			raw.WriteString("\t" + strconv.FormatFloat(f.Value, 'f', -1, 64))
+		}
+		raw.WriteString("\n")
 	}
 	if err := os.WriteFile(filepath.Join(dir, name+".tsv"), []byte(raw.String()), 0o644); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync/atomic"
 )
 
@@ -20,7 +21,7 @@ type Sink struct {
 	// Hang makes requests whose path has this prefix wait for ever.
 	hang string
 
-	requests, connections atomic.Int64
+	requests, connections, hung atomic.Int64
 }
 
 // StartSink listens on a free port of the loopback.
@@ -37,12 +38,14 @@ func StartSink(hang string) (*Sink, error) {
 // Address is host:port.
 func (s *Sink) Address() string { return s.listener.Addr().String() }
 
-// Requests returns how many requests were answered, Connections how many
-// connections they came on.
+// Requests returns how many requests were answered.
 func (s *Sink) Requests() int64 { return s.requests.Load() }
 
 // Connections returns how many connections were accepted.
 func (s *Sink) Connections() int64 { return s.connections.Load() }
+
+// Hung returns how many requests were left without an answer.
+func (s *Sink) Hung() int64 { return s.hung.Load() }
 
 // Close stops listening.
 func (s *Sink) Close() error { return s.listener.Close() }
@@ -64,11 +67,12 @@ func (s *Sink) serve(c net.Conn) {
 	defer c.Close()
 	r := bufio.NewReaderSize(c, 16<<10)
 	for {
-		path, err := readRequest(r)
+		q, err := readRequest(r, 0)
 		if err != nil {
 			return
 		}
-		if s.hang != "" && bytes.HasPrefix(path, []byte(s.hang)) {
+		if s.hang != "" && strings.HasPrefix(q.path, s.hang) {
+			s.hung.Add(1)
 			_, _ = io.Copy(io.Discard, c) // until the other side gives up
 			return
 		}
@@ -79,21 +83,27 @@ func (s *Sink) serve(c net.Conn) {
 	}
 }
 
-// readRequest reads one request with a Content-Length or chunks and returns its
-// path.
-func readRequest(r *bufio.Reader) (path []byte, err error) {
+// request is what a sink needs to know of one.
+type request struct {
+	method, path string
+	id           string // what its body begins with, where that was asked for
+}
+
+// readRequest reads one request with a Content-Length or chunks. id is how many
+// bytes of the body to keep, at most.
+func readRequest(r *bufio.Reader, id int) (q request, err error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
-		return nil, err
+		return q, err
 	}
 	if parts := bytes.SplitN(line, []byte(" "), 3); len(parts) == 3 {
-		path = append(path, parts[1]...)
+		q.method, q.path = string(parts[0]), string(parts[1])
 	}
 	length, chunked := 0, false
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
-			return nil, err
+			return q, err
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
@@ -104,34 +114,60 @@ func readRequest(r *bufio.Reader) (path []byte, err error) {
 		switch {
 		case bytes.EqualFold(name, []byte("Content-Length")):
 			if length, err = strconv.Atoi(string(value)); err != nil {
-				return nil, err
+				return q, err
 			}
 		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
 			chunked = true
 		}
 	}
 	if chunked {
-		return path, skipChunks(r)
+		q.id, err = readChunks(r, id)
+		return q, err
 	}
-	_, err = r.Discard(length)
-	return path, err
+	q.id, err = readPart(r, length, id)
+	return q, err
 }
 
-func skipChunks(r *bufio.Reader) error {
-	for {
+// readPart reads length bytes and returns the first id of them as text.
+func readPart(r *bufio.Reader, length, id int) (string, error) {
+	head, err := r.Peek(min(length, id))
+	if err != nil {
+		return "", err
+	}
+	text := string(bytes.TrimRight(head, " "))
+	_, err = r.Discard(length)
+	return text, err
+}
+
+// readChunks reads a body in chunks and returns the begin of the first.
+func readChunks(r *bufio.Reader, id int) (string, error) {
+	text := ""
+	for first := true; ; first = false {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
-			return err
+			return "", err
 		}
 		n, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
 		if err != nil {
-			return fmt.Errorf("chunk size: %w", err)
+			return "", fmt.Errorf("chunk size: %w", err)
 		}
-		if _, err := r.Discard(int(n) + 2); err != nil {
-			return err
+		part, err := readPart(r, int(n), id)
+		if err != nil {
+			return "", err
+		}
+		if first {
+			text = part
+		}
+		if _, err := r.Discard(2); err != nil {
+			return "", err
 		}
 		if n == 0 {
-			return nil
+			return text, nil
 		}
 	}
+}
+
+func skipChunks(r *bufio.Reader) error {
+	_, err := readChunks(r, 0)
+	return err
 }
