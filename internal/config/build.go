@@ -37,11 +37,13 @@ func (l *loader) build() *Config {
 		c.Routes = append(c.Routes, buildRoute(&l.routes[i]))
 	}
 	for i := range l.destinations {
-		e := &l.destinations[i]
-		c.Destinations = append(c.Destinations, Destination{
-			Name: e.Name, Type: e.Type, Fallback: e.Fallback, Settings: e.settings, Digest: digest(e.settings), At: e.at(),
-			Delivery: resolveDelivery(&w.Defaults, &e.writtenDelivery),
-		})
+		c.Destinations = append(c.Destinations, l.buildDestination(&l.destinations[i]))
+	}
+	for i := range l.stores {
+		c.Stores = append(c.Stores, buildStore(&l.stores[i]))
+	}
+	for i := range l.notices {
+		c.Notify = append(c.Notify, buildNotice(&l.notices[i]))
 	}
 	c.DeadLetter = l.buildDeadLetter(c.State)
 	c.Jobs = l.buildJobs(c.State)
@@ -53,7 +55,7 @@ func (o origin) at() Place { return o.file.at(o.node) }
 func (l *loader) buildSource(e *sourceEntry) Source {
 	s := Source{
 		Name: e.Name, Type: e.Type, MaxInFlight: e.MaxInFlight, MaxInFlightBytes: int64(e.MaxInFlightBytes),
-		Unrouted: e.Unrouted, Ack: e.Ack, Settings: e.settings, Digest: digest(e.settings), At: e.at(),
+		Unrouted: e.Unrouted, Ack: e.Ack, Dedupe: e.Dedupe.resolve(), Settings: e.settings, Digest: digest(e.settings), At: e.at(),
 	}
 	if s.Unrouted == "" {
 		s.Unrouted = l.written.Unrouted

@@ -29,6 +29,8 @@ func (l *loader) check(c *Config) {
 	l.checkDestinations(c)
 	l.checkRoutes()
 	l.checkDeadLetter()
+	l.checkStores(c)
+	l.checkNotify()
 	l.checkFallbacks()
 	l.checkUse()
 	l.checkQueues()
@@ -147,6 +149,7 @@ func (l *loader) checkSources() {
 		}
 		l.checkSettings(s.origin, s.settings)
 		l.checkAck(s)
+		l.checkDedupe(s)
 	}
 }
 
@@ -159,16 +162,22 @@ func (l *loader) checkDestinations(c *Config) {
 		}
 		l.checkName(e.file, find(e.node, "name"), "this destination", e.Name)
 		l.unique(seen, e.origin, "destination", e.Name)
+		d := &c.Destinations[i]
 		l.checkDelivery(e.file, e.node, &e.writtenDelivery)
-		l.checkResolved(e, &c.Destinations[i].Delivery)
+		l.checkResolved(e, &d.Delivery)
+		l.checkBatch(e, &d.Delivery)
+		if e.group != nil {
+			l.checkGroup(e, d, seen)
+			continue
+		}
+		l.checkBreaker(&d.Delivery, l.standing(e, nil))
 		l.checkSettings(e.origin, e.settings)
-		l.checkKeyHeader(e, c.Destinations[i].Delivery.IdempotencyHeader)
+		l.checkKeyHeader(e.endpoints()[0], d.Delivery.IdempotencyHeader)
 	}
 }
 
 // checkResolved looks at values that come from different levels.
 func (l *loader) checkResolved(e *destinationEntry, d *Delivery) {
-	l.checkBreaker(d, e)
 	l.checkRateLimit(d, e)
 	// The warning belongs where one of the two was said last.
 	place := func(a, b string) (*file, *yaml.Node) {

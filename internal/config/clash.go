@@ -11,7 +11,7 @@ import (
 
 // checkKeyHeader keeps the header of the key free: a kind's own headers must
 // not say another.
-func (l *loader) checkKeyHeader(e *destinationEntry, key string) {
+func (l *loader) checkKeyHeader(e endpointEntry, key string) {
 	if own, ok := lookupField(e.settings, "headers"); ok && own.Kind() == reflect.Map {
 		for _, k := range own.MapKeys() {
 			if name := k.String(); strings.EqualFold(name, key) {
@@ -36,12 +36,11 @@ func (l *loader) checkKeyHeader(e *destinationEntry, key string) {
 func (l *loader) checkSharing() {
 	type shared struct{ typ, thing, field string }
 	type said struct {
-		by    *destinationEntry
+		by    endpointEntry
 		value string
 	}
 	first := map[shared]said{}
-	for i := range l.destinations {
-		e := &l.destinations[i]
+	for _, e := range l.allEndpoints() {
 		sharing, ok := e.settings.(connector.Sharing)
 		if !ok {
 			continue
@@ -50,7 +49,7 @@ func (l *loader) checkSharing() {
 		if thing == "" {
 			continue
 		}
-		key := shared{e.Type, thing, field}
+		key := shared{e.typ, thing, field}
 		before, there := first[key]
 		if !there {
 			first[key] = said{e, value}
@@ -58,7 +57,7 @@ func (l *loader) checkSharing() {
 		}
 		if before.value != value {
 			l.warnf(e.file, find(e.node, field), "%s: %s here and %s at the destination %q (%s), which shares %s; whichever opens it first has its way",
-				field, value, before.value, before.by.Name, before.by.place(), thing)
+				field, value, before.value, before.by.name, before.by.place(), thing)
 		}
 	}
 }

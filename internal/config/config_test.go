@@ -57,7 +57,7 @@ type testDestination struct {
 	Retries    *bool                     `yaml:"fresh" doc:"true or false"`
 	CA         string                    `yaml:"ca" path:"read" doc:"a file"`
 	Wait       setting.Duration          `yaml:"wait" default:"1s" doc:"a duration"`
-	Weight     setting.Ratio             `yaml:"weight" doc:"a ratio"`
+	Part       setting.Ratio             `yaml:"part" doc:"a ratio"`
 }
 
 type testCommon struct {
@@ -111,11 +111,11 @@ func testRegistry() *connector.Registry {
 			return &testSource{Path: "/", MaxBody: 1 << 20, Methods: []string{"POST"}}
 		}}, {Type: "queue", Doc: "Works a queue.", Pauses: true, New: func() connector.Settings { return &testQueue{} }}},
 		[]connector.DestinationKind{
-			{Type: "https", Doc: "Sends requests.", New: func() connector.Settings {
+			{Type: "https", Doc: "Sends requests.", Batches: true, Checks: true, ChecksPath: true, New: func() connector.Settings {
 				return &testDestination{Share: 0.5, Wait: setting.Duration(1e9)}
 			}},
 			{Type: "queue", Doc: "Fills a queue.", New: func() connector.Settings { return &testQueue{} }},
-			{Type: "file", Doc: "Appends to a file.", New: func() connector.Settings { return &testFile{} }},
+			{Type: "file", Doc: "Appends to a file.", Batches: true, Checks: true, New: func() connector.Settings { return &testFile{} }},
 			{Type: "stdout", Doc: "Prints.", Pipe: true, New: func() connector.Settings { return &testPipe{} }},
 		},
 	)

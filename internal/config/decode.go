@@ -33,6 +33,12 @@ type decodable interface {
 // mapping reads the keys of n into every one of targets that has them.
 // Targets are addressable structs. what names the whole, for messages.
 func (d decoder) mapping(n *yaml.Node, what string, targets ...reflect.Value) {
+	d.hinted(n, what, nil, targets...)
+}
+
+// hinted is mapping with words for keys that are known elsewhere: what to do
+// about each.
+func (d decoder) hinted(n *yaml.Node, what string, hints map[string]string, targets ...reflect.Value) {
 	if n.Kind != yaml.MappingNode {
 		d.wanted(n, what, "a mapping")
 		return
@@ -53,7 +59,9 @@ func (d decoder) mapping(n *yaml.Node, what string, targets ...reflect.Value) {
 	}
 	for _, e := range d.keys(n) {
 		known := places[e.key.Value]
-		if len(known) == 0 {
+		if hint := hints[e.key.Value]; len(known) == 0 && hint != "" {
+			d.l.errorf(d.f, e.key, "%s", hint)
+		} else if len(known) == 0 {
 			d.unknownKey(e.key, keys, what)
 		}
 		for _, p := range known {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/backoff"
-	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/retry"
@@ -29,6 +28,11 @@ const (
 	// DefaultIdempotencyHeader is the name in the IETF draft
 	// draft-ietf-httpapi-idempotency-key-header.
 	DefaultIdempotencyHeader = "Idempotency-Key"
+	// DefaultBatchMessages and DefaultBatchBytes are what most bulk APIs take in
+	// one request; DefaultBatchWait is hardly noticed behind a network.
+	DefaultBatchMessages = 100
+	DefaultBatchBytes    = setting.Size(1 << 20)
+	DefaultBatchWait     = 50 * time.Millisecond
 	// DefaultLetterAttempts is how often the write of a dead letter is tried.
 	DefaultLetterAttempts = 3
 )
@@ -49,115 +53,16 @@ const (
 	// long after it is over.
 	MinBudgetWindow = time.Second
 	MaxBudgetWindow = time.Hour
+	// MaxBatchMessages bounds the messages of a batch, MinBatchBytes and
+	// MaxBatchBytes their bytes: they are in memory, twice while they are sent.
+	// A first message must not wait for others longer than MaxBatchWait.
+	MaxBatchMessages = 10_000
+	MinBatchBytes    = setting.Size(1 << 10)
+	MaxBatchBytes    = setting.Size(64 << 20)
+	MaxBatchWait     = time.Minute
 	// MaxList bounds the lists of names, tags, patterns and steps.
 	MaxList = 256
 )
-
-// resolveDelivery makes a policy of the built-in values, the defaults and the
-// destination's own.
-func resolveDelivery(defaults, own *writtenDelivery) Delivery {
-	d := Delivery{From: map[string]string{}}
-	d.Retry = retry.Resolve(
-		retry.Layer{Level: LevelDefaults, Overlay: defaults.Retry.overlay()},
-		retry.Layer{Level: LevelDestination, Overlay: own.Retry.overlay()},
-	)
-	from := d.From
-	d.Timeout = pick(from, "timeout", setting.Duration(DefaultTimeout), defaults.Timeout, own.Timeout).D()
-	d.Deadline = pick(from, "deadline", 0, defaults.Deadline, own.Deadline).D()
-	d.Workers = pick(from, "workers", DefaultWorkers, defaults.Workers, own.Workers)
-	d.MaxPending = pick(from, "max_pending", DefaultMaxPending, defaults.MaxPending, own.MaxPending)
-	d.DeliveredOn = pick(from, "delivered_on", nil, defaults.DeliveredOn, own.DeliveredOn)
-	d.Success = pick(from, "success", "", defaults.Success, own.Success)
-	d.TTL = pick(from, "ttl", 0, defaults.TTL, own.TTL).D()
-	d.Breaker = resolveBreaker(from, &defaults.CircuitBreaker, &own.CircuitBreaker)
-	d.RateLimit = resolveRateLimit(from, &defaults.RateLimit, &own.RateLimit)
-	d.RetryBudget = resolveBudget(from, &defaults.RetryBudget, &own.RetryBudget)
-	d.WhenOpen = pick(from, "when_open", WhenOpenWait, defaults.WhenOpen, own.WhenOpen)
-	d.Transforms = transforms(pick(from, "transforms", nil, defaults.Transforms, own.Transforms))
-	d.ForwardHeaders = pick(from, "forward_headers", nil, defaults.ForwardHeaders, own.ForwardHeaders)
-	d.IdempotencyHeader = pick(from, "idempotency_header", DefaultIdempotencyHeader,
-		defaults.IdempotencyHeader, own.IdempotencyHeader)
-	return d
-}
-
-// pick returns the nearest value that was said and notes its level.
-func pick[T any](from map[string]string, name string, builtIn T, defaults, own *T) T {
-	switch {
-	case own != nil:
-		from[name] = LevelDestination
-		return *own
-	case defaults != nil:
-		from[name] = LevelDefaults
-		return *defaults
-	default:
-		from[name] = LevelBuiltIn
-		return builtIn
-	}
-}
-
-// resolveBreaker returns nil where the nearest level that says anything says
-// false.
-func resolveBreaker(from map[string]string, defaults, own *writtenBreaker) *breaker.Settings {
-	const name = "circuit_breaker"
-	if pickToggle(from, name, switchedOn, defaults.state, own.state) == switchedOff {
-		return nil
-	}
-	b := breaker.Defaults()
-	key := func(field string) string { return name + "." + field }
-	b.FailureRatio = float64(pick(from, key("failure_ratio"), setting.Ratio(b.FailureRatio), defaults.FailureRatio, own.FailureRatio))
-	b.MinRequests = pick(from, key("min_requests"), b.MinRequests, defaults.MinRequests, own.MinRequests)
-	b.Window = pick(from, key("window"), setting.Duration(b.Window), defaults.Window, own.Window).D()
-	b.OpenFor = pick(from, key("open_for"), setting.Duration(b.OpenFor), defaults.OpenFor, own.OpenFor).D()
-	longest := setting.Duration(b.MaxOpenFor)
-	if from[key("open_for")] != LevelBuiltIn {
-		longest = setting.Duration(b.OpenFor) // said alone, it is not doubled
-	}
-	b.MaxOpenFor = pick(from, key("max_open_for"), longest, defaults.MaxOpenFor, own.MaxOpenFor).D()
-	b.HalfOpenMax = pick(from, key("half_open_max"), b.HalfOpenMax, defaults.HalfOpenMax, own.HalfOpenMax)
-	return &b
-}
-
-// pickToggle returns the nearest level's word and notes the level.
-func pickToggle(from map[string]string, name string, builtIn, defaults, own toggle) toggle {
-	said := func(t toggle) *toggle {
-		if t == unsaid {
-			return nil
-		}
-		return &t
-	}
-	return pick(from, name, builtIn, said(defaults), said(own))
-}
-
-// resolveRateLimit returns nil where the nearest level that says anything says
-// false, or none says how fast: checkRateLimit reports that.
-func resolveRateLimit(from map[string]string, defaults, own *writtenRateLimit) *limit.Rate {
-	const name = "rate_limit"
-	if pickToggle(from, name, switchedOff, defaults.state, own.state) == switchedOff {
-		return nil
-	}
-	perSecond := pick(from, name+".per_second", 0, defaults.PerSecond, own.PerSecond)
-	if from[name+".per_second"] == LevelBuiltIn {
-		return nil
-	}
-	r := limit.NewRate(perSecond)
-	r.PerSecond = perSecond // out of bounds too, for the check
-	r.Burst = pick(from, name+".burst", r.Burst, defaults.Burst, own.Burst)
-	return &r
-}
-
-// resolveBudget returns nil where no level asks for one, or the nearest that
-// says anything says false.
-func resolveBudget(from map[string]string, defaults, own *writtenBudget) *limit.BudgetSettings {
-	const name = "retry_budget"
-	if pickToggle(from, name, switchedOff, defaults.state, own.state) == switchedOff {
-		return nil
-	}
-	b := limit.DefaultBudget()
-	b.Ratio = float64(pick(from, name+".ratio", setting.Ratio(b.Ratio), defaults.Ratio, own.Ratio))
-	b.MinPerSecond = pick(from, name+".min_per_second", b.MinPerSecond, defaults.MinPerSecond, own.MinPerSecond)
-	b.Window = pick(from, name+".window", setting.Duration(b.Window), defaults.Window, own.Window).D()
-	return &b
-}
 
 // overlay is the level in the words of the core. Tags that are no tags are
 // left out: they are reported one by one.
@@ -220,7 +125,6 @@ func (l *loader) checkDelivery(f *file, n *yaml.Node, w *writtenDelivery) {
 			l.errorf(f, at(key), "%s must be from %s to %s, not %s", key, setting.Duration(least), setting.Duration(most), *v)
 		}
 	}
-	bound("timeout", w.Timeout, time.Millisecond, MaxTimeout)
 	bound("deadline", w.Deadline, 0, MaxSpan)
 	bound("ttl", w.TTL, 0, MaxSpan)
 	count := func(key string, v *int, most int) {
@@ -240,6 +144,24 @@ func (l *loader) checkDelivery(f *file, n *yaml.Node, w *writtenDelivery) {
 		l.errorf(f, at("retry_budget.min_per_second"), "retry_budget.min_per_second must be from 0 to %d, not %v", limit.MaxPerSecond, *v)
 	}
 	bound("retry_budget.window", w.RetryBudget.Window, MinBudgetWindow, MaxBudgetWindow)
+	count("batch.max_messages", w.Batch.MaxMessages, MaxBatchMessages)
+	if v := w.Batch.MaxBytes; v != nil && (*v < MinBatchBytes || *v > MaxBatchBytes) {
+		l.errorf(f, at("batch.max_bytes"), "batch.max_bytes must be from %s to %s, not %s", MinBatchBytes, MaxBatchBytes, *v)
+	}
+	bound("batch.max_wait", w.Batch.MaxWait, 0, MaxBatchWait)
+	if v := w.RetryBudget.Store; v != nil {
+		l.checkStoreName(f, at("retry_budget.store"), "retry_budget.store", *v)
+	}
+	l.checkEndpoint(f, n, &w.writtenEndpoint)
+}
+
+// checkEndpoint reports what is wrong with what one level says of an endpoint.
+// n is its mapping.
+func (l *loader) checkEndpoint(f *file, n *yaml.Node, w *writtenEndpoint) {
+	at := func(path string) *yaml.Node { return find(n, path) }
+	if v := w.Timeout; v != nil && (v.D() < time.Millisecond || v.D() > MaxTimeout) {
+		l.errorf(f, at("timeout"), "timeout must be from 1ms to %s, not %s", setting.Duration(MaxTimeout), *v)
+	}
 	l.checkTags(f, at("delivered_on"), w.DeliveredOn, "delivered_on")
 	if w.Success != nil {
 		l.checkExpr(f, at("success"), "success", *w.Success)
@@ -330,24 +252,16 @@ func (l *loader) checkRateLimit(d *Delivery, e *destinationEntry) {
 
 // checkBreaker holds the resolved breaker to the core's bounds, each problem
 // at the place that said the value.
-func (l *loader) checkBreaker(d *Delivery, e *destinationEntry) {
+func (l *loader) checkBreaker(d *Delivery, standing map[string]origin) {
 	if d.Breaker == nil {
 		return
 	}
 	for _, p := range d.Breaker.Check() {
 		path := "circuit_breaker." + p.Field
-		where := e.origin
-		switch d.From[path] {
-		case LevelDefaults:
-			where = l.said["defaults"]
-		case LevelBuiltIn: // it is the other value that does not fit
-			if p.Field == "max_open_for" && d.From["circuit_breaker.open_for"] == LevelDefaults {
-				where = l.said["defaults"]
-			}
-			if p.Field == "max_open_for" {
-				path = "circuit_breaker.open_for"
-			}
+		if d.From[path] == LevelBuiltIn && p.Field == "max_open_for" {
+			path = "circuit_breaker.open_for" // it is the other value that does not fit
 		}
+		where := standing[d.From[path]]
 		l.errorf(where.file, find(where.node, path), "circuit_breaker.%s: %s", p.Field, p.Message)
 	}
 }

@@ -22,8 +22,9 @@ type sourceEntry struct {
 type destinationEntry struct {
 	origin
 	writtenDestination
-	settings connector.Settings // nil where its type is unknown
+	settings connector.Settings // nil where its type is unknown, or group
 	kind     connector.DestinationKind
+	group    *writtenGroup // of type group
 }
 
 // routeEntry is a route as it was read.
@@ -70,6 +71,10 @@ func (l *loader) decodeFile(f *file) {
 			d.routes(n)
 		case "destinations":
 			d.destinations(n)
+		case "stores":
+			d.stores(n)
+		case "notify":
+			d.notices(n)
 		default:
 			if before, twice := l.said[fd.key]; twice {
 				l.errorf(f, e.key, "%s is said in %s too; say it in one file", fd.key, before.place())
@@ -97,7 +102,7 @@ func (d decoder) sources(list *yaml.Node) {
 			s.settings = s.kind.New()
 			own = reflect.ValueOf(s.settings).Elem()
 		}
-		d.item(n, "a source", reflect.ValueOf(&s.writtenSource).Elem(), own)
+		d.item(n, "a source", nil, reflect.ValueOf(&s.writtenSource).Elem(), own)
 		d.l.sources = append(d.l.sources, s)
 	}
 }
@@ -108,12 +113,17 @@ func (d decoder) destinations(list *yaml.Node) {
 		n = target(n)
 		s := destinationEntry{origin: origin{d.f, n}}
 		var own reflect.Value
-		if typ, ok := d.typeOf(n, "destination", reg.DestinationTypes()); ok {
+		hints := ofGroupsAlone()
+		switch typ, ok := d.typeOf(n, "destination", groupTypes(reg)); {
+		case typ == TypeGroup:
+			s.group = new(defaultGroup())
+			own, hints = reflect.ValueOf(s.group).Elem(), nil
+		case ok:
 			s.kind, _ = reg.Destination(typ)
 			s.settings = s.kind.New()
 			own = reflect.ValueOf(s.settings).Elem()
 		}
-		d.item(n, "a destination", reflect.ValueOf(&s.writtenDestination).Elem(), own)
+		d.item(n, "a destination", hints, reflect.ValueOf(&s.writtenDestination).Elem(), own)
 		d.l.destinations = append(d.l.destinations, s)
 	}
 }
@@ -150,11 +160,11 @@ func (d decoder) typeOf(n *yaml.Node, what string, types []string) (string, bool
 	return "", false
 }
 
-// item reads one source or destination. Where its kind is not known, keys that
-// are not common to all kinds may be right and are not looked at.
-func (d decoder) item(n *yaml.Node, what string, common, own reflect.Value) {
+// item reads one source, destination or member. Where its kind is not known,
+// keys that are not common to all kinds may be right and are not looked at.
+func (d decoder) item(n *yaml.Node, what string, hints map[string]string, common, own reflect.Value) {
 	if own.IsValid() {
-		d.mapping(n, what, common, own)
+		d.hinted(n, what, hints, common, own)
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -204,6 +214,11 @@ func (r *writtenRateLimit) decode(d decoder, n *yaml.Node) {
 // decode reads a retry budget's settings.
 func (b *writtenBudget) decode(d decoder, n *yaml.Node) {
 	b.state = d.toggled(n, "retry_budget", reflect.ValueOf(b).Elem())
+}
+
+// decode reads a batch's settings.
+func (b *writtenBatch) decode(d decoder, n *yaml.Node) {
+	b.state = d.toggled(n, "batch", reflect.ValueOf(b).Elem())
 }
 
 // toggled reads true, false, or the mapping that switches on what it has the

@@ -29,6 +29,8 @@ const (
 	formBool     form = "true or false"
 	formTarget   form = "name or mapping" // a Target
 	formToggle   form = "mapping or true or false"
+	formAfter    form = "duration or p95"
+	formMembers  form = "list of members"
 	formMapping  form = "mapping" // a struct, whose keys are known
 	formNames    form = "mapping of"
 	formList     form = "list of"
@@ -59,8 +61,14 @@ func formOf(t reflect.Type, tg tags) form {
 		return formTag
 	case reflect.TypeFor[Target]():
 		return formTarget
-	case reflect.TypeFor[writtenBreaker](), reflect.TypeFor[writtenRateLimit](), reflect.TypeFor[writtenBudget]():
+	case reflect.TypeFor[writtenBreaker](), reflect.TypeFor[writtenRateLimit](), reflect.TypeFor[writtenBudget](), reflect.TypeFor[writtenBatch]():
 		return formToggle
+	case reflect.TypeFor[hedgeAfter]():
+		return formAfter
+	case reflect.TypeFor[memberList]():
+		return formMembers
+	case reflect.TypeFor[writtenDedupe]():
+		return formMapping
 	}
 	if reads := reflect.PointerTo(t); t.Kind() != reflect.String && (reads.Implements(nodeReader) || reads.Implements(textReader)) {
 		return formOther
@@ -100,7 +108,7 @@ func standardOf(f field, v reflect.Value) string {
 		return f.tags.standard
 	}
 	switch formOf(v.Type(), f.tags) {
-	case formMapping, formNames, formSecret, formTarget, formToggle:
+	case formMapping, formNames, formSecret, formTarget, formToggle, formMembers, formAfter:
 		return ""
 	}
 	if v.Kind() == reflect.Slice {

@@ -29,7 +29,16 @@ func (l *loader) collectNames() {
 		l.sourceNames.add(l.sources[i].Name, i)
 	}
 	for i := range l.destinations {
-		l.destinationNames.add(l.destinations[i].Name, i)
+		e := &l.destinations[i]
+		l.destinationNames.add(e.Name, i)
+		if e.group != nil {
+			for j := range e.group.Members {
+				l.memberNames.add(e.memberName(j), i)
+			}
+		}
+	}
+	for i := range l.stores {
+		l.storeNames.add(l.stores[i].Name, i)
 	}
 }
 
@@ -75,7 +84,7 @@ func (l *loader) checkDeadLetter() {
 		case w.Destination == "":
 			l.errorf(o.file, n, "dead_letter of type destination needs destination: the name of one")
 		case l.named(w.Destination) == nil:
-			l.suggestf(o.file, n, w.Destination, l.destinationNames.list, "dead_letter.destination: unknown destination %q", w.Destination)
+			l.unknownName(o.file, n, w.Destination, "dead_letter.destination", "destination", l.destinationNames)
 		default:
 			l.warnPipe(o.file, n, w.Destination)
 		}
@@ -96,7 +105,8 @@ func (l *loader) checkDeadLetter() {
 // warnPipe warns of dead letters that go to where nothing is stored.
 func (l *loader) warnPipe(f *file, n *yaml.Node, name string) {
 	d := l.named(name)
-	if d != nil && d.kind.Pipe || d == nil && (name == FallbackStdout || name == FallbackStderr) {
+	pipe := d != nil && slices.ContainsFunc(d.endpoints(), func(e endpointEntry) bool { return e.kind.Pipe })
+	if pipe || d == nil && (name == FallbackStdout || name == FallbackStderr) {
 		l.warnf(f, n, "dead letters that go to %s are kept by nobody: a pipe is no store", name)
 	}
 }
@@ -204,6 +214,11 @@ func (l *loader) checkUse() {
 		}
 		for _, t := range l.routes[i].targets() {
 			reach(t.Destination)
+		}
+	}
+	for i := range l.notices {
+		for _, name := range l.notices[i].To {
+			reach(name)
 		}
 	}
 	reach(l.written.DeadLetter.Destination)

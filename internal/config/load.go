@@ -24,6 +24,10 @@ type Options struct {
 	// CheckSchema says what is wrong with a JSON Schema file, that it can't be
 	// read included; nil only looks whether it can be read.
 	CheckSchema func(file string) error
+	// CheckStore says what is wrong with a store of a type that talks to a server,
+	// without talking to it; nil checks none. Its error begins with the key that
+	// it is about and a colon, and tells no secret.
+	CheckStore func(s Store) error
 	// LookupEnv reads the environment; nil is os.LookupEnv.
 	LookupEnv func(name string) (string, bool)
 }
@@ -80,10 +84,13 @@ type loader struct {
 	sources      []sourceEntry
 	routes       []routeEntry
 	destinations []destinationEntry
+	stores       []storeEntry
+	notices      []noticeEntry
 
 	adminKey setting.Secret
 
-	sourceNames, destinationNames names
+	// memberNames lead to the groups that have them.
+	sourceNames, destinationNames, memberNames, storeNames names
 }
 
 func (l *loader) load(paths []string) *Config {

@@ -189,7 +189,8 @@ func TestBreakerLevels(t *testing.T) {
 		{"brought back", off, on, true, LevelDestination},
 	} {
 		from := map[string]string{}
-		got := resolveBreaker(from, &c.defaults, &c.own)
+		got := resolver{inherited(&writtenDelivery{writtenEndpoint: writtenEndpoint{CircuitBreaker: c.defaults}},
+			&writtenDelivery{writtenEndpoint: writtenEndpoint{CircuitBreaker: c.own}}), from}.breaker()
 		if (got != nil) != c.want || from["circuit_breaker"] != c.from {
 			t.Errorf("%s: %v from %q", c.name, got, from["circuit_breaker"])
 		}

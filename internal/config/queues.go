@@ -38,8 +38,8 @@ func (l *loader) checkQueues() {
 			named(s.origin, "source", s.settings)
 		}
 	}
-	for i := range l.destinations {
-		if d := &l.destinations[i]; d.Type == queueType && d.settings != nil {
+	for _, d := range l.allEndpoints() {
+		if d.typ == queueType && d.settings != nil {
 			named(d.origin, "destination", d.settings)
 		}
 	}
@@ -74,10 +74,15 @@ func (l *loader) checkLetterLoop(ways map[string][]way) {
 	}
 }
 
-// feeds reports whether a source of type queue takes what a destination of type
-// queue makes. A task without a version may become any.
+// feeds reports whether a source of type queue takes what a destination puts
+// into its queue, or what a member of it does.
 func feeds(d *destinationEntry, s *sourceEntry) bool {
-	if d.Type != queueType || s.Type != queueType || d.settings == nil || s.settings == nil {
+	return slices.ContainsFunc(d.endpoints(), func(e endpointEntry) bool { return fills(e, s) })
+}
+
+// fills is feeds of one endpoint. A task without a version may become any.
+func fills(d endpointEntry, s *sourceEntry) bool {
+	if d.typ != queueType || s.Type != queueType || d.settings == nil || s.settings == nil {
 		return false
 	}
 	into, said := textField(d.settings, "queue")
@@ -254,7 +259,7 @@ func (l *loader) fedBy(s *sourceEntry) (at *yaml.Node, queue string, attempts in
 // many destinations.
 func (l *loader) tries(d *destinationEntry) (tries, hops int) {
 	for _, on := range l.chain([]string{d.Name}) {
-		tries += resolveDelivery(&l.written.Defaults, &on.writtenDelivery).Retry.Attempts
+		tries += resolveDelivery(l.levels(on)).Retry.Attempts * len(on.endpoints())
 		hops++
 	}
 	return tries, hops

@@ -61,6 +61,11 @@ func Reference(reg *connector.Registry) []byte {
 		b.table(reflect.ValueOf(k.New()).Elem())
 	}
 
+	b.section(3, "`type: group` destination", groupDoc)
+	b.table(reflect.ValueOf(defaultGroup()))
+	b.section(3, "Members of a group", "Every member has these keys, and those of its type. What is not here belongs to the group, and holds for all of them.")
+	b.table(reflect.ValueOf(writtenMember{}))
+
 	b.section(2, "dead_letter", "Where messages are kept that could not be delivered; `{ type: file }` unless set.")
 	b.table(reflect.ValueOf(toldDefaults().DeadLetter))
 	return []byte(b.text.String())

@@ -51,10 +51,20 @@ func (l *loader) checkList(f *file, nodes []*yaml.Node, list []string, key, what
 		if _, twice := seen[name]; twice {
 			l.errorf(f, n, "%s: %q is there twice", key, name)
 		} else if _, ok := known.has[name]; !ok {
-			l.suggestf(f, n, name, known.list, "%s: unknown %s %q", key, what, name)
+			l.unknownName(f, n, name, key, what, known)
 		}
 		seen[name] = struct{}{}
 	}
+}
+
+// unknownName reports a name that nothing has. A member of a group gets a word
+// of its own where a destination is wanted.
+func (l *loader) unknownName(f *file, n *yaml.Node, name, key, what string, known names) {
+	if word, is := l.memberWord(name); is && what == "destination" {
+		l.errorf(f, n, "%s: %s", key, word)
+		return
+	}
+	l.suggestf(f, n, name, known.list, "%s: unknown %s %q", key, what, name)
 }
 
 func (l *loader) checkValidate(r *routeEntry) {

@@ -39,13 +39,16 @@ func Schema(reg *connector.Registry) ([]byte, error) {
 		k, _ := reg.Source(typ)
 		sources = append(sources, kindSchema{typ, k.Doc, reflect.ValueOf(k.New())})
 	}
-	b.kinds(root, "sources", reflect.ValueOf(defaultSource()), sources)
+	itemsOf(root, "sources", b.kinds("sources", reflect.ValueOf(defaultSource()), []string{"name", "type"}, sources))
 	var destinations []kindSchema
 	for _, typ := range reg.DestinationTypes() {
 		k, _ := reg.Destination(typ)
 		destinations = append(destinations, kindSchema{typ, k.Doc, reflect.ValueOf(k.New())})
 	}
-	b.kinds(root, "destinations", reflect.ValueOf(writtenDestination{}), destinations)
+	b.defs["member"] = b.kinds("members", reflect.ValueOf(writtenMember{}), []string{"type"}, destinations)
+	group := defaultGroup()
+	destinations = append(destinations, kindSchema{TypeGroup, groupDoc, reflect.ValueOf(&group)})
+	itemsOf(root, "destinations", b.kinds("destinations", reflect.ValueOf(writtenDestination{}), []string{"name", "type"}, destinations))
 
 	if len(b.wrong) > 0 {
 		return nil, fmt.Errorf("schema: %w", errors.Join(b.wrong...))
@@ -152,6 +155,10 @@ func (b *schemaBuilder) field(f field, v reflect.Value) *jsonschema.Schema {
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, long}}
 	case formToggle:
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{ref("boolean"), b.structure(t, v)}}
+	case formAfter:
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{ref("duration"), {Const: wordP95}}}
+	case formMembers:
+		return &jsonschema.Schema{Type: "array", Items: ref("member")}
 	case formMapping:
 		return b.structure(t, v)
 	case formNames:
@@ -165,11 +172,16 @@ func (b *schemaBuilder) field(f field, v reflect.Value) *jsonschema.Schema {
 	return &jsonschema.Schema{}
 }
 
-// kinds makes the items of a list depend on their type: each type has the
-// common keys and its own, and no others.
-func (b *schemaBuilder) kinds(root *jsonschema.Schema, key string, common reflect.Value, kinds []kindSchema) {
+// itemsOf says what the items of a list are.
+func itemsOf(root *jsonschema.Schema, key string, item *jsonschema.Schema) {
 	list, _ := root.Properties.Get(key)
-	item := &jsonschema.Schema{Type: "object", Required: []string{"name", "type"}, Properties: jsonschema.NewProperties()}
+	list.Items = item
+}
+
+// kinds describes an item whose keys depend on its type: each type has the
+// common keys and its own, and no others.
+func (b *schemaBuilder) kinds(key string, common reflect.Value, required []string, kinds []kindSchema) *jsonschema.Schema {
+	item := &jsonschema.Schema{Type: "object", Required: required, Properties: jsonschema.NewProperties()}
 	var words []any
 	for _, k := range kinds {
 		words = append(words, k.typ)
@@ -188,5 +200,5 @@ func (b *schemaBuilder) kinds(root *jsonschema.Schema, key string, common reflec
 		item.AllOf = append(item.AllOf, &jsonschema.Schema{If: is, Then: ref(name)})
 	}
 	item.Properties.Set("type", &jsonschema.Schema{Enum: words, Description: "The kind."})
-	list.Items = item
+	return item
 }

@@ -172,7 +172,7 @@ func TestDefaultsAgree(t *testing.T) {
 	if c == nil {
 		t.Fatal(report.Err())
 	}
-	got, want := c.Destinations[0].Delivery, resolveDelivery(&writtenDelivery{}, &writtenDelivery{})
+	got, want := c.Destinations[0].Delivery, resolveDelivery(inherited(&writtenDelivery{}, &writtenDelivery{}))
 	got.From, want.From, got.Retry.From, want.Retry.From = nil, nil, nil, nil
 	got.DeliveredOn, got.Transforms, got.ForwardHeaders = nil, nil, nil // empty, not nil
 	if !reflect.DeepEqual(got, want) {

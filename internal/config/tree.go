@@ -365,9 +365,13 @@ type Store struct {
 	URL setting.Secret
 	// Prefix goes before every key of type redis.
 	Prefix string
+	// TLS is of a rediss URL; nil trusts the system's authorities.
+	TLS *setting.ClientTLS
 	// Retry is per operation.
 	Retry kv.Policy
-	At    Place
+	// Digest sums up the files that TLS names; "" for none.
+	Digest string
+	At     Place
 }
 
 // AlertEvent is what an alert can be about.

@@ -21,6 +21,8 @@ type written struct {
 	Sources         []writtenSource      `yaml:"sources" doc:"where messages come from"`
 	Routes          []writtenRoute       `yaml:"routes" doc:"which messages go to which destinations"`
 	Destinations    []writtenDestination `yaml:"destinations" doc:"where messages go"`
+	Stores          []writtenStore       `yaml:"stores" doc:"small stores that dedupe and retry budgets can share with other relays"`
+	Notify          []writtenNotice      `yaml:"notify" doc:"who is told of what"`
 	Jobs            writtenJobs          `yaml:"jobs" doc:"the job server: durable queues and their HTTP API; off unless this is said, {} is enough"`
 	DeadLetter      writtenDeadLetter    `yaml:"dead_letter" doc:"where messages are kept that could not be delivered"`
 	Unrouted        Unrouted             `yaml:"unrouted" enum:"ack,dead_letter" default:"ack" doc:"what becomes of a message that no route takes, unless its source says otherwise"`
@@ -59,12 +61,13 @@ type writtenTraces struct {
 // writtenSource is what all kinds of source have; the other keys belong to the
 // kind.
 type writtenSource struct {
-	Name             string       `yaml:"name" secret:"never" doc:"unique among the sources"`
-	Type             string       `yaml:"type" secret:"never" doc:"the kind of source"`
-	Ack              Ack          `yaml:"ack" enum:"delivered,stored" default:"delivered" doc:"when its senders are told that a message is taken: once it is delivered, or once it is stored in a durable queue (needs jobs, and a source that listens)"`
-	MaxInFlight      int          `yaml:"max_in_flight" default:"4096" doc:"messages it may have open; beyond it is paused or answered 503"`
-	MaxInFlightBytes setting.Size `yaml:"max_in_flight_bytes" default:"64MiB" doc:"bytes of messages it may have open"`
-	Unrouted         Unrouted     `yaml:"unrouted" enum:"ack,dead_letter" doc:"what becomes of its messages that no route takes; the top-level unrouted unless set"`
+	Name             string         `yaml:"name" secret:"never" doc:"unique among the sources"`
+	Type             string         `yaml:"type" secret:"never" doc:"the kind of source"`
+	Ack              Ack            `yaml:"ack" enum:"delivered,stored" default:"delivered" doc:"when its senders are told that a message is taken: once it is delivered, or once it is stored in a durable queue (needs jobs, and a source that listens)"`
+	MaxInFlight      int            `yaml:"max_in_flight" default:"4096" doc:"messages it may have open; beyond it is paused or answered 503"`
+	MaxInFlightBytes setting.Size   `yaml:"max_in_flight_bytes" default:"64MiB" doc:"bytes of messages it may have open"`
+	Unrouted         Unrouted       `yaml:"unrouted" enum:"ack,dead_letter" doc:"what becomes of its messages that no route takes; the top-level unrouted unless set"`
+	Dedupe           *writtenDedupe `yaml:"dedupe" doc:"drops messages whose key was seen already"`
 }
 
 type writtenRoute struct {
@@ -122,18 +125,25 @@ type writtenDestination struct {
 
 // writtenDelivery is one level of the delivery settings. nil says nothing.
 type writtenDelivery struct {
-	Retry             writtenRetry        `yaml:"retry" doc:"what is tried again, and when"`
+	Retry           writtenRetry      `yaml:"retry" doc:"what is tried again, and when"`
+	Deadline        *setting.Duration `yaml:"deadline" default:"0s" doc:"the budget across attempts and fallbacks; 0s is none"`
+	Workers         *int              `yaml:"workers" default:"64" doc:"attempts in flight at once"`
+	MaxPending      *int              `yaml:"max_pending" default:"512" doc:"messages open in this destination's lane"`
+	TTL             *setting.Duration `yaml:"ttl" default:"0s" doc:"a message older than this is not sent any more; 0s is no limit"`
+	RateLimit       writtenRateLimit  `yaml:"rate_limit" doc:"how fast attempts may begin; off unless said, false removes it"`
+	RetryBudget     writtenBudget     `yaml:"retry_budget" doc:"how many of the attempts may be retries; off unless said, true takes the defaults, false removes it"`
+	Batch           writtenBatch      `yaml:"batch" doc:"several messages in one request, where the type has a form for it; off unless said, true takes the defaults, false removes it"`
+	WhenOpen        *WhenOpen         `yaml:"when_open" enum:"wait,fail" default:"wait" doc:"what a message does at an open breaker with no fallback"`
+	Idempotent      *bool             `yaml:"idempotent" default:"false" doc:"true: it takes one message twice without harm; hedge needs it"`
+	writtenEndpoint `yaml:",inline"`
+}
+
+// writtenEndpoint is what a member of a group may say for itself too.
+type writtenEndpoint struct {
 	Timeout           *setting.Duration   `yaml:"timeout" default:"5s" doc:"per attempt, the answer's body included"`
-	Deadline          *setting.Duration   `yaml:"deadline" default:"0s" doc:"the budget across attempts and fallbacks; 0s is none"`
-	Workers           *int                `yaml:"workers" default:"64" doc:"attempts in flight at once"`
-	MaxPending        *int                `yaml:"max_pending" default:"512" doc:"messages open in this destination's lane"`
 	DeliveredOn       *[]failure.Tag      `yaml:"delivered_on" default:"[]" doc:"tags that mean it was there already: success"`
 	Success           *string             `yaml:"success" secret:"never" default:"any 2xx" doc:"jq over {status, headers, body} that is true for a success"`
-	TTL               *setting.Duration   `yaml:"ttl" default:"0s" doc:"a message older than this is not sent any more; 0s is no limit"`
 	CircuitBreaker    writtenBreaker      `yaml:"circuit_breaker" doc:"stops sending to an endpoint that is broken; false removes it"`
-	RateLimit         writtenRateLimit    `yaml:"rate_limit" doc:"how fast attempts may begin; off unless said, false removes it"`
-	RetryBudget       writtenBudget       `yaml:"retry_budget" doc:"how many of the attempts may be retries; off unless said, true takes the defaults, false removes it"`
-	WhenOpen          *WhenOpen           `yaml:"when_open" enum:"wait,fail" default:"wait" doc:"what a message does at an open breaker with no fallback"`
 	Transforms        *[]writtenTransform `yaml:"transforms" default:"[]" doc:"steps that shape the message for this destination, in order"`
 	ForwardHeaders    *[]string           `yaml:"forward_headers" default:"[]" doc:"globs of the message's headers that are sent along"`
 	IdempotencyHeader *string             `yaml:"idempotency_header" default:"Idempotency-Key" doc:"the header that carries the message's id"`
@@ -178,6 +188,17 @@ type writtenBudget struct {
 	Ratio        *setting.Ratio    `yaml:"ratio" default:"0.2" doc:"retries for each first attempt"`
 	MinPerSecond *float64          `yaml:"min_per_second" default:"10" doc:"retries a second beside those, from 0 to 100000"`
 	Window       *setting.Duration `yaml:"window" default:"10s" doc:"how far back both are counted, from 1s to 1h"`
+	Store        *string           `yaml:"store" secret:"never" doc:"name of a store that counts it for several relays together; without it each counts its own"`
+
+	state toggle
+}
+
+// writtenBatch is one level of a batch's settings: numbers, or true or false
+// alone.
+type writtenBatch struct {
+	MaxMessages *int              `yaml:"max_messages" default:"100" doc:"messages in one request, from 1 to 10000"`
+	MaxBytes    *setting.Size     `yaml:"max_bytes" default:"1MiB" doc:"bytes of their bodies, from 1KiB to 64MiB"`
+	MaxWait     *setting.Duration `yaml:"max_wait" default:"50ms" doc:"how long the first waits for more, from 0s to 1m"`
 
 	state toggle
 }
