@@ -151,9 +151,9 @@ func TestDestination(t *testing.T) {
 	}
 	at := func(d time.Duration) Window { return Window{setting.Duration(d), setting.Duration(d)} }
 	want := []Attempt{
-		{Number: 1},
-		{Number: 2, Wait: at(time.Second), Since: at(time.Second)},
-		{Number: 3, Wait: at(2 * time.Second), Since: at(3 * time.Second)},
+		{Number: 1, Sends: 1},
+		{Number: 2, Sends: 1, Wait: at(time.Second), Since: at(time.Second), Slowest: at(3 * time.Second).Latest},
+		{Number: 3, Sends: 1, Wait: at(2 * time.Second), Since: at(3 * time.Second), Slowest: at(7 * time.Second).Latest},
 	}
 	if diff := cmp.Diff(want, e.Attempts); diff != "" {
 		t.Error(diff)

@@ -1,0 +1,237 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/limit"
+	"github.com/pawlhq/pawl/internal/core/retry"
+	"github.com/pawlhq/pawl/internal/setting"
+)
+
+// Course is what a message goes through at one destination for as long as the
+// failure goes on.
+type Course struct {
+	// Attempts is the schedule; of a group each is a round.
+	Attempts []Attempt `json:"attempts"`
+	// Reason is why the destination is left after the last attempt.
+	Reason string `json:"reason"`
+	// Tag is what pawl itself says of the message then; "" for nothing.
+	Tag failure.Tag `json:"tag,omitzero"`
+	// GivenUpAfter bounds the time from the first attempt to the hop. Nothing
+	// else is reckoned in: no other message, no hold, no open breaker.
+	GivenUpAfter Window `json:"given_up_after"`
+	// Unmade is how many of retry.attempts can't be made before the deadline or
+	// the ttl, however fast each fails and however short its wait is.
+	Unmade int `json:"unmade,omitzero"`
+}
+
+// Attempt is one try of the schedule; of a group a round, in which each member
+// is tried once without a wait in between.
+type Attempt struct {
+	Number int `json:"attempt"`
+	// Sends is how many attempts it is at most: the members of a group.
+	Sends int `json:"sends"`
+	// Wait is how long the one before has failed when this one begins: the
+	// backoff, and the wait for the rate limit where nothing else is sent.
+	Wait Window `json:"wait"`
+	// Since is the time from the beginning of the first attempt, where each
+	// fails at once.
+	Since Window `json:"since_first"`
+	// Slowest is that time where each takes its whole timeout and each wait is
+	// the longest.
+	Slowest setting.Duration `json:"slowest"`
+	// MayBePast says that Slowest is past the deadline or the ttl: this attempt
+	// is not made if the ones before it took that long.
+	MayBePast bool `json:"may_be_past,omitzero"`
+}
+
+// Window is a time that jitter moves.
+type Window struct {
+	Earliest setting.Duration `json:"earliest"`
+	Latest   setting.Duration `json:"latest"`
+}
+
+func (w Window) add(o Window) Window {
+	return Window{w.Earliest + o.Earliest, w.Latest + o.Latest}
+}
+
+// stay is a course with what its bounds are made of.
+type stay struct {
+	Course
+	tries []try
+	// timeout is the longest that one send may take.
+	timeout setting.Duration
+}
+
+// try is the end of one attempt of a stay, counted from its beginning.
+type try struct {
+	fast setting.Duration // each fails at once, each wait is the shortest
+	slow setting.Duration // each takes its whole timeout, each wait is the longest
+	wait setting.Duration // the longest wait that comes next; noWait for none
+}
+
+// noWait marks the try after which none is due.
+const noWait setting.Duration = -1
+
+// limits end the retrying: times from the beginning of the stay, 0 for none, and
+// below 0 for over already.
+type limits struct {
+	deadline, ttl setting.Duration
+}
+
+// first returns the limit that comes first.
+func (l limits) first() setting.Duration {
+	if l.ttl != 0 && (l.deadline == 0 || l.ttl < l.deadline) {
+		return l.ttl
+	}
+	return l.deadline
+}
+
+// tooLate says why a wait until next is not begun; "" where it is.
+func (l limits) tooLate(next setting.Duration) (reason string, tag failure.Tag) {
+	late := l.deadline != 0 && next > l.deadline
+	old := l.ttl != 0 && next >= l.ttl
+	switch {
+	case old && (!late || l.ttl < l.deadline):
+		return retry.Permanent.String(), failure.Expired
+	case late:
+		return "deadline", ""
+	}
+	return "", ""
+}
+
+// stayAt makes the attempts at d as the engine would, each ending with f.
+func stayAt(d *config.Destination, f *failure.Error, until limits) *stay {
+	v := &d.Delivery
+	sends, whole, longest := 1, setting.Duration(v.Timeout), setting.Duration(v.Timeout)
+	if g := d.Group; g != nil {
+		sends, whole, longest = len(g.Members), 0, 0
+		for i := range g.Members {
+			t := setting.Duration(g.Members[i].Delivery.Timeout)
+			whole, longest = whole+t, max(longest, t)
+		}
+	}
+	s := &stay{timeout: longest}
+	if f.Tags.Highest(v.DeliveredOn) > 0 {
+		s.Attempts = []Attempt{{Number: 1, Sends: 1}}
+		s.Reason = "delivered (delivered_on)"
+		s.tries = []try{{slow: longest, wait: noWait}}
+		return s
+	}
+	if until.ttl < 0 { // nothing is sent any more
+		s.Attempts, s.Unmade = []Attempt{}, v.Retry.Attempts
+		s.Reason, s.Tag = retry.Permanent.String(), failure.Expired
+		s.tries = []try{{wait: noWait}}
+		return s
+	}
+	if until.deadline < 0 {
+		sends = 1
+	}
+	early, late := newPace(v.RateLimit), newPace(v.RateLimit)
+	a := Attempt{Number: 1, Sends: sends}
+	for {
+		a.MayBePast = until.first() != 0 && a.Slowest > until.first()
+		s.Attempts = append(s.Attempts, a)
+		// The last send of the round begins, and fails at once or takes its time.
+		last := Window{early.rest(a.Since.Earliest, sends), late.rest(a.Since.Latest, sends)}
+		t := try{fast: last.Earliest, wait: noWait}
+		t.slow = a.Slowest + whole + max(last.Earliest-a.Since.Earliest, last.Latest-a.Since.Latest)
+		lo, hi := v.Retry.Decide(f, a.Number, 0), v.Retry.Decide(f, a.Number, 1)
+		if lo.Verdict != retry.Again {
+			s.Reason = lo.Verdict.String()
+			s.tries = append(s.tries, t)
+			return s
+		}
+		backoff := Window{setting.Duration(lo.Wait), setting.Duration(hi.Wait)}
+		next := last.add(backoff)
+		next = Window{early.next(next.Earliest), late.next(next.Latest)}
+		// A token comes when it comes: who failed later waits less for it.
+		wait := Window{
+			max(backoff.Earliest, next.Earliest-last.Latest),
+			max(backoff.Latest, next.Earliest-last.Earliest, next.Latest-last.Latest),
+		}
+		t.wait = wait.Latest
+		s.tries = append(s.tries, t)
+		if s.Reason, s.Tag = until.tooLate(next.Earliest); s.Reason != "" {
+			s.Unmade = v.Retry.Attempts - a.Number
+			return s
+		}
+		a = Attempt{Number: a.Number + 1, Sends: sends, Wait: wait, Since: next, Slowest: t.slow + wait.Latest}
+	}
+}
+
+// left bounds the time at which the message leaves, where it entered within the
+// window and its retrying ends within end; nil for never.
+func (s *stay) left(entered Window, end *Window) Window {
+	last := s.tries[len(s.tries)-1]
+	w := Window{entered.Earliest + last.fast, entered.Latest + last.slow}
+	if end == nil {
+		return w
+	}
+	if at, ok := s.cut(entered, end.Earliest); ok {
+		w.Earliest = min(w.Earliest, at)
+	}
+	if entered.Latest < end.Latest {
+		w.Latest = min(w.Latest, end.Latest+s.timeout)
+	} else { // past it there is one attempt
+		w.Latest = entered.Latest + s.timeout
+	}
+	return w
+}
+
+// cut returns the earliest moment at which a message leaves because its next wait
+// would end past the end; false where none does. It need not be the one whose
+// attempts fail fastest: after a slower one the next wait may be too long.
+func (s *stay) cut(entered Window, end setting.Duration) (at setting.Duration, ok bool) {
+	found := func(moment setting.Duration) {
+		if !ok || moment < at {
+			at, ok = moment, true
+		}
+	}
+	if entered.Latest >= end {
+		found(max(entered.Earliest, end))
+	}
+	for _, t := range s.tries {
+		if t.wait != noWait && entered.Latest+t.slow+t.wait > end {
+			found(max(entered.Earliest+t.fast, end-t.wait))
+		}
+	}
+	return at, ok
+}
+
+// pace is a rate limit that nobody else uses, from the first attempt on.
+type pace struct {
+	began  time.Time
+	bucket *limit.Bucket // nil: none
+}
+
+func newPace(r *limit.Rate) pace {
+	p := pace{began: time.Unix(0, 0)}
+	if r != nil {
+		p.bucket = limit.NewBucket(*r, p.began)
+		p.bucket.Take(p.began) // the first attempt's
+	}
+	return p
+}
+
+// next returns when an attempt begins that may as soon as at, both counted from
+// the first attempt.
+func (p pace) next(at setting.Duration) setting.Duration {
+	if p.bucket == nil {
+		return at
+	}
+	begins := p.bucket.Look(p.began.Add(at.D()))
+	p.bucket.Take(begins)
+	return setting.Duration(begins.Sub(p.began))
+}
+
+// rest returns when the last of the sends of a round begins, the first of which
+// began at the time.
+func (p pace) rest(at setting.Duration, sends int) setting.Duration {
+	for range sends - 1 {
+		at = p.next(at)
+	}
+	return at
+}
