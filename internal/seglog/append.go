@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// pending is a record on its way to the disk.
+// pending is a record on its way to the disk, or several with newlines between.
 type pending struct {
 	record []byte
 	at     Position
@@ -22,6 +22,32 @@ func (l *Log) Append(ctx context.Context, record []byte) (Position, error) {
 	if err := checkRecord(record); err != nil {
 		return Position{}, err
 	}
+	return l.append(ctx, record)
+}
+
+// AppendAll adds the records as lines side by side, in one write. An error means
+// that none of them is in the log, with Append's exception. No records are no
+// work. They may have MaxRecords together.
+func (l *Log) AppendAll(ctx context.Context, records [][]byte) error {
+	if len(records) == 0 {
+		return nil
+	}
+	size := 0
+	for _, r := range records {
+		if err := checkRecord(r); err != nil {
+			return err
+		}
+		size += len(r) + 1
+	}
+	if size > MaxRecords {
+		return fmt.Errorf("seglog: %w: they have %d bytes together, the most is %d", ErrRecord, size, MaxRecords)
+	}
+	_, err := l.append(ctx, bytes.Join(records, []byte{'\n'}))
+	return err
+}
+
+// append is Append of what was checked.
+func (l *Log) append(ctx context.Context, record []byte) (Position, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Position{}, fmt.Errorf("seglog: append: %w", err)
 	}

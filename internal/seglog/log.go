@@ -14,6 +14,9 @@ const (
 	// MaxRecord is the longest record in bytes: the largest body that a source
 	// may take in, written as base64 with its history, fits well.
 	MaxRecord = 64 << 20
+	// MaxRecords is the most that AppendAll takes, newlines included: it is in
+	// memory twice while it is written.
+	MaxRecords = MaxRecord + 1
 	// DefaultSegment is the size past which a folder's log starts a new
 	// segment: small enough to be removed one by one, large enough that a
 	// million letters are a few dozen files.

@@ -84,6 +84,7 @@ func DestinationKind() connector.DestinationKind {
 		Open: func(s connector.Settings, env connector.Env) (connector.Destination, error) {
 			return opened.open(s.(*Settings), env)
 		},
+		Batches: true, Checks: true,
 	}
 }
 
@@ -98,8 +99,9 @@ type registry struct {
 }
 
 type shared struct {
-	log  *seglog.Log
-	uses int
+	log   *seglog.Log
+	check *probe
+	uses  int
 }
 
 func (r *registry) open(s *Settings, env connector.Env) (*destination, error) {
@@ -123,11 +125,11 @@ func (r *registry) open(s *Settings, env connector.Env) (*destination, error) {
 		if err != nil {
 			return nil, fmt.Errorf("file: %w", err)
 		}
-		sh = &shared{log: log}
+		sh = &shared{log: log, check: newProbe(r.fs, path, mode)}
 		r.logs[path] = sh
 	}
 	sh.uses++
-	return &destination{format: s.Format, log: sh.log, release: sync.OnceValue(func() error { return r.release(path) })}, nil
+	return &destination{format: s.Format, log: sh.log, check: sh.check, most: seglog.MaxRecords, release: sync.OnceValue(func() error { return r.release(path) })}, nil
 }
 
 // release closes the log of a path with its last use.
@@ -145,6 +147,8 @@ func (r *registry) release(path string) error {
 type destination struct {
 	format  connector.LineFormat
 	log     *seglog.Log
+	check   *probe
+	most    int // bytes of one write of a batch
 	release func() error
 }
 

@@ -47,7 +47,7 @@ func kind(name string, to *connector.Stream) connector.DestinationKind {
 		Open: func(s connector.Settings, _ connector.Env) (connector.Destination, error) {
 			return &destination{format: s.(*Settings).Format, to: to}, nil
 		},
-		Pipe: true,
+		Pipe: true, Batches: true,
 	}
 }
 
@@ -75,6 +75,38 @@ func (d *destination) Send(ctx context.Context, m *message.Message) (connector.A
 		return connector.Answer{}, classify(err)
 	}
 	return connector.Answer{}, nil
+}
+
+// SendBatch implements connector.Batcher: one write for all lines. A message
+// that can't be a line fails by itself.
+func (d *destination) SendBatch(ctx context.Context, batch []*message.Message) (connector.BatchAnswer, error) {
+	var (
+		each   []error
+		failed int
+		whole  []byte
+	)
+	for i, m := range batch {
+		line, err := d.format.Line(m)
+		if err == nil {
+			whole = append(append(whole, line...), '\n')
+			continue
+		}
+		if each == nil {
+			each = make([]error, len(batch))
+		}
+		each[i] = err
+		failed++
+	}
+	if failed == len(batch) {
+		return connector.BatchAnswer{Each: each}, nil
+	}
+	if d.closed.Load() {
+		return connector.BatchAnswer{}, classify(errClosed)
+	}
+	if err := d.to.Write(ctx, whole); err != nil {
+		return connector.BatchAnswer{}, classify(err)
+	}
+	return connector.BatchAnswer{Each: each}, nil
 }
 
 // Close stops further sends. The stream itself stays open: it is the process's.
