@@ -1,5 +1,8 @@
-// Package settle remembers how messages ended, so that a repeat of one in
-// flight joins it and a repeat of one that ended is answered from memory.
+// Package settle remembers messages, so that a repeat is not delivered again. A
+// Memory knows how they ended: a repeat of one in flight joins it, and a repeat
+// of one that ended is answered from memory. Dedupe knows the keys that a
+// source's messages have in their contents, in this relay or in several that
+// share a store.
 package settle
 
 import (
@@ -69,7 +72,7 @@ type Memory struct {
 
 	mu    sync.Mutex
 	byKey map[Key]*Ticket
-	ended list.List // of *Ticket, the oldest first
+	ended list.List // of *Ticket, in the order of their ends
 }
 
 // NewMemory returns an empty memory.
@@ -95,15 +98,22 @@ type Ticket struct {
 	outcome   Outcome
 	forgotten bool
 	until     time.Time
+	// among is its place in the memory's list of those that ended.
+	among *list.Element
 }
 
 // Begin looks the message up. With First the caller owns the ticket.
 func (m *Memory) Begin(key Key, body []byte) (*Ticket, Found) {
 	sum := sha256.Sum256(body)
+	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sweep(time.Now())
+	m.sweep(now)
 	t, ok := m.byKey[key]
+	if ok && t.over(now) {
+		m.drop(t)
+		ok = false
+	}
 	switch {
 	case !ok:
 		t = &Ticket{memory: m, key: key, body: sum, done: make(chan struct{})}
@@ -140,18 +150,34 @@ func (t *Ticket) Leave() {
 	t.waiting--
 }
 
+// stay takes a place of those that wait, for the ticket's owner, who has to wait
+// for somebody else. false: all are taken.
+func (t *Ticket) stay() bool {
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
+	if t.waiting == MaxWaiting {
+		return false
+	}
+	t.waiting++
+	return true
+}
+
 // Outcome returns the outcome of a ticket that was found Settled.
 func (t *Ticket) Outcome() Outcome { return t.outcome }
 
 // Keep ends the message and remembers its outcome.
-func (t *Ticket) Keep(o Outcome) {
+func (t *Ticket) Keep(o Outcome) { t.keepFor(o, t.memory.keep) }
+
+// keepFor is Keep with another time, above zero and not longer than the
+// memory's.
+func (t *Ticket) keepFor(o Outcome, d time.Duration) {
 	m := t.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	t.outcome, t.until = o, now.Add(m.keep)
+	t.outcome, t.until = o, now.Add(min(d, m.keep))
 	close(t.done)
-	m.ended.PushBack(t)
+	t.among = m.ended.PushBack(t)
 	m.sweep(now)
 }
 
@@ -165,16 +191,25 @@ func (t *Ticket) Forget() {
 	delete(m.byKey, t.key)
 }
 
-// sweep drops what is too old or too much. Outcomes end in the order of their
-// entry, so it looks at no more than it drops and one.
+// over reports whether the outcome is too old.
+func (t *Ticket) over(now time.Time) bool { return !t.until.IsZero() && !now.Before(t.until) }
+
+// drop takes an outcome out of the memory.
+func (m *Memory) drop(t *Ticket) {
+	m.ended.Remove(t.among)
+	delete(m.byKey, t.key)
+}
+
+// sweep drops what is too old or too much. It looks at no more than it drops and
+// one: an outcome that is kept for a shorter time than those before it goes with
+// them, or when somebody asks for it.
 func (m *Memory) sweep(now time.Time) {
 	for e := m.ended.Front(); e != nil; e = m.ended.Front() {
 		t := e.Value.(*Ticket)
-		if m.ended.Len() <= m.max && now.Before(t.until) {
+		if m.ended.Len() <= m.max && !t.over(now) {
 			return
 		}
-		m.ended.Remove(e)
-		delete(m.byKey, t.key)
+		m.drop(t)
 	}
 }
 
