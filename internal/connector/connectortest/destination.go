@@ -86,6 +86,9 @@ type DestinationHarness struct {
 	Hangs Ability
 	// Keys says that the protocol carries the key where the far side sees it.
 	Keys Ability
+	// Batches and Health are nil for a kind that has no such thing.
+	Batches *BatchHarness
+	Health  *HealthHarness
 	// Wire is what the far side sees of a message's body, for a format that
 	// has to change it (a line of a file); nil is the body itself.
 	Wire func(m *message.Message) []byte
@@ -133,6 +136,12 @@ func Destination(t *testing.T, h DestinationHarness) {
 	}
 	if len(h.Failures) > 0 {
 		h.run(t, "OneRequestAnAttempt", (*destinationCheck).oneRequestAnAttempt)
+	}
+	if h.Batches != nil {
+		h.runBatches(t)
+	}
+	if h.Health != nil {
+		h.runHealth(t)
 	}
 }
 

@@ -53,16 +53,27 @@ func (c *destinationCheck) sendIn(ctx context.Context, m *message.Message) error
 	if err == nil {
 		return nil
 	}
+	return c.checked(err)
+}
+
+// checked checks the error of an attempt and returns it.
+func (c *destinationCheck) checked(err error) error {
+	c.Helper()
 	var f *failure.Error
 	if !errors.As(err, &f) {
 		c.Errorf("the failure is no *failure.Error: %v", err)
 	}
+	c.noSecrets(err)
+	return err
+}
+
+func (c *destinationCheck) noSecrets(err error) {
+	c.Helper()
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		c.noSecret(e.Error())
 		c.noSecret(fmt.Sprintf("%+v", e))
 		c.noSecret(fmt.Sprintf("%#v", e))
 	}
-	return err
 }
 
 func (c *destinationCheck) noSecret(text string) {
@@ -255,7 +266,20 @@ func (c *destinationCheck) failure(want Failure) {
 	if err == nil {
 		c.Fatal("the attempt succeeded")
 	}
-	got := failure.From(err)
+	c.like(want, failure.From(err))
+	if text := err.Error(); text == "" || strings.Contains(text, "\n") || len(text) > 1000 {
+		c.Errorf("the failure's text is not one line of at most 1,000 bytes: %q", text)
+	}
+	seen := 1
+	if want.Unseen {
+		seen = 0
+	}
+	c.requests(seen)
+}
+
+// like compares a failure with a line of the kind's table.
+func (c *destinationCheck) like(want Failure, got *failure.Error) {
+	c.Helper()
 	sorted := func(ts failure.Tags) failure.Tags { return slices.Sorted(slices.Values(ts)) }
 	if !slices.Equal(sorted(want.Tags), sorted(got.Tags)) {
 		c.Errorf("tags %v, want %v", got.Tags, want.Tags)
@@ -274,14 +298,6 @@ func (c *destinationCheck) failure(want Failure) {
 	if got.RetryAfter != want.RetryAfter || got.Throttled != want.Throttled {
 		c.Errorf("asked to wait %v, throttled %v; want %v, %v", got.RetryAfter, got.Throttled, want.RetryAfter, want.Throttled)
 	}
-	if text := err.Error(); text == "" || strings.Contains(text, "\n") || len(text) > 1000 {
-		c.Errorf("the failure's text is not one line of at most 1,000 bytes: %q", text)
-	}
-	seen := 1
-	if want.Unseen {
-		seen = 0
-	}
-	c.requests(seen)
 }
 
 // oneRequestAnAttempt: a library below must not try again by itself, whatever

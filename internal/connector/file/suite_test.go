@@ -81,8 +81,10 @@ func harness(format connector.LineFormat) connectortest.DestinationHarness {
 			return d, far
 		},
 	}
+	h.Batches, h.Health = &connectortest.BatchHarness{}, &connectortest.HealthHarness{}
 	if format == connector.LineEnvelope {
 		h.Keys = connectortest.Yes
+		h.Batches.Unfit = &message.Message{ID: "line\nend", Body: []byte("x")}
 	} else {
 		h.Wire = func(m *message.Message) []byte {
 			line, err := format.Line(m)

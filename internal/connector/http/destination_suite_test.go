@@ -1,7 +1,9 @@
 package http
 
 import (
+	"bytes"
 	"crypto/tls"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/connector/connectortest"
 	"github.com/pawlhq/pawl/internal/core/failure"
+	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/setting"
 	"github.com/pawlhq/pawl/internal/testbed"
 )
@@ -37,6 +40,27 @@ func transports(t *testing.T) []transport {
 		{"tls", secure, &tls.Config{Certificates: []tls.Certificate{pair}}, "HTTP/1.1"},
 		{"http2", func(s *DestinationSettings) { secure(s); s.HTTP2 = true }, &tls.Config{Certificates: []tls.Certificate{pair}}, "HTTP/2.0"},
 	}
+}
+
+// readyPath is what a health check of the suite asks for.
+const readyPath = "/ready?full=1"
+
+// lines takes a batch of NDJSON apart.
+func lines(t testing.TB, r connectortest.Request) []connectortest.Request {
+	t.Helper()
+	keys := strings.Split(r.Key, ", ")
+	var rs []connectortest.Request
+	for line := range bytes.Lines(r.Body) {
+		if len(rs) == len(keys) || !bytes.HasSuffix(line, []byte("\n")) {
+			t.Fatalf("the body is not NDJSON of %d lines: %.300q", len(keys), r.Body)
+		}
+		key, err := url.PathUnescape(keys[len(rs)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rs = append(rs, connectortest.Request{Key: key, Body: line[:len(line)-1]})
+	}
+	return rs
 }
 
 const topSecret = "s3cr3t-value"
@@ -93,7 +117,7 @@ func TestSuite(t *testing.T) {
 						t.Fatalf("settings: %v", p)
 					}
 					serve(t, n, far, "api.test:99", way.conf)
-					d, err := OpenDestination(s, connector.Env{Name: "api", Dial: n.Dial})
+					d, err := OpenDestination(s, connector.Env{Name: "api", Dial: n.Dial, HealthPath: readyPath})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -102,6 +126,11 @@ func TestSuite(t *testing.T) {
 				},
 				Clock: connectortest.InBubble, Failures: failures,
 				Hangs: connectortest.Yes, Keys: connectortest.Yes, Secrets: []string{topSecret},
+				Batches: &connectortest.BatchHarness{Items: lines, Unfit: &message.Message{ID: "odd", Body: []byte("no JSON")}},
+				Health: &connectortest.HealthHarness{
+					Unwell: []connectortest.Step{{Do: connectortest.Fail, Fail: "503"}, {Do: connectortest.Fail, Fail: "404"}},
+					Hangs:  connectortest.Yes,
+				},
 			})
 		})
 	}

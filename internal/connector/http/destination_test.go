@@ -38,6 +38,7 @@ type endpoint struct {
 	mu     sync.Mutex
 	seen   []connectortest.Request
 	last   *nethttp.Request // without its body
+	says   string           // the body of its answer, "taken" where empty
 }
 
 func (e *endpoint) Requests() []connectortest.Request {
@@ -64,13 +65,23 @@ func (e *endpoint) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	}
 	e.mu.Lock()
 	step := e.script.At(len(e.seen))
-	e.seen = append(e.seen, connectortest.Request{Key: r.Header.Get("Idempotency-Key"), Body: body})
+	if r.Method != nethttp.MethodGet || r.URL.RequestURI() != readyPath {
+		key := r.Header.Get("Idempotency-Key")
+		if ids := r.Header.Values(batchIDs); len(ids) > 0 {
+			key = strings.Join(ids, ", ")
+		}
+		e.seen = append(e.seen, connectortest.Request{Key: key, Body: body})
+	}
 	e.last = r
 	e.mu.Unlock()
 	switch step.Do {
 	case connectortest.Accept:
 		w.Header().Set("X-Answer", "yes")
-		_, _ = io.WriteString(w, "taken")
+		says := e.says
+		if says == "" {
+			says = "taken"
+		}
+		_, _ = io.WriteString(w, says)
 	case connectortest.Slow:
 		time.Sleep(500 * time.Millisecond)
 	case connectortest.Hang:
