@@ -31,9 +31,10 @@ type Options struct {
 	Stderr io.Writer
 	// Version and Revision name this binary.
 	Version, Revision string
-	// Wrap replaces a destination's connector, for faults on purpose; nil
-	// leaves each as it is.
-	Wrap func(name string, d connector.Destination) connector.Destination
+	// Wrap is EngineOptions.Wrap.
+	Wrap WrapFunc
+	// Events is told of what happens, too, with secrets taken out; nil is nobody.
+	Events event.Sink
 	// Listen replaces the network for incoming connections; nil is the real one.
 	Listen func(network, address string) (net.Listener, error)
 }
@@ -139,7 +140,11 @@ func (a *App) observe(c *config.Config) (*Tracing, error) {
 	a.lines = telemetry.NewEventLog(a.log, accessLog(c.Log.Access))
 	a.cleanup.add(func() error { a.lines.Close(); return nil })
 	a.tail = adminapi.NewTail()
-	a.events = scrubEvents(a.redact.Redact, event.Tee(a.metrics.Observe, a.lines.Observe, a.tail.Observe))
+	sinks := []event.Sink{a.metrics.Observe, a.lines.Observe, a.tail.Observe}
+	if a.opts.Events != nil {
+		sinks = append(sinks, a.opts.Events)
+	}
+	a.events = scrubEvents(a.redact.Redact, event.Tee(sinks...))
 	if c.Traces.Endpoint == "" {
 		return nil, nil
 	}

@@ -38,10 +38,14 @@ type EngineOptions struct {
 	Jobs *Jobs
 	// Trace follows messages; nil is free.
 	Trace *Tracing
-	// Wrap replaces a destination's connector, for faults on purpose; nil
+	// Wrap replaces the connector of each endpoint, for faults on purpose; nil
 	// leaves each as it is.
-	Wrap func(name string, d connector.Destination) connector.Destination
+	Wrap WrapFunc
 }
+
+// WrapFunc returns what is to stand in for the connector of an endpoint: a
+// plain destination, whose name the endpoint has, or a member of a group.
+type WrapFunc func(destination, endpoint string, d connector.Destination) connector.Destination
 
 // Engine delivers: fleet, relay and dead letters of one configuration after
 // another.
@@ -55,12 +59,13 @@ type Engine struct {
 	mu     sync.Mutex // guards what follows, and orders Apply
 	config *config.Config
 	set    *deliver.Set
-	open   map[string]opened // destinations by name
+	open   map[string]opened // by the name of the endpoint
 	writer *deadletter.Writer
 }
 
-// opened is a destination's connector with what it was opened for.
+// opened is an endpoint's connector with what it was opened for.
 type opened struct {
+	of       string // the destination: an endpoint that moves to another is a new one
 	kind     string
 	settings connector.Settings
 	digest   string // of the files that the settings name
@@ -141,15 +146,9 @@ func (e *Engine) Apply(c *config.Config) (generation int, err error) {
 	}()
 	specs := make([]deliver.Spec, 0, len(c.Destinations))
 	for i := range c.Destinations {
-		d := &c.Destinations[i]
-		o, err := e.openDestination(c, d)
+		spec, err := e.spec(c, &c.Destinations[i], fresh)
 		if err != nil {
-			return 0, fmt.Errorf("destination %s: %w", d.Name, err)
-		}
-		fresh[d.Name] = o
-		spec, err := specOf(d, o.dest)
-		if err != nil {
-			return 0, fmt.Errorf("destination %s: %w", d.Name, err)
+			return 0, fmt.Errorf("destination %s: %w", c.Destinations[i].Name, err)
 		}
 		specs = append(specs, spec)
 	}
@@ -200,67 +199,6 @@ func (e *Engine) unchangeable(c *config.Config) error {
 		return errors.New("telemetry: traces can't change while it runs; restart pawl")
 	}
 	return nil
-}
-
-// openDestination opens the destination's connector, or returns the one that
-// is open where nothing about it has changed: its connections stay warm.
-func (e *Engine) openDestination(c *config.Config, d *config.Destination) (opened, error) {
-	kind, ok := e.opts.Registry.Destination(d.Type)
-	if !ok {
-		return opened{}, fmt.Errorf("type %q is not known", d.Type)
-	}
-	env := connector.Env{
-		Name: d.Name, Relay: c.Relay, State: c.State, Compile: compileExpr,
-		KeepAnswers:       d.Delivery.Success != "",
-		IdempotencyHeader: d.Delivery.IdempotencyHeader,
-		ForwardHeaders:    d.Delivery.ForwardHeaders,
-	}
-	if old, ok := e.open[d.Name]; ok && old.kind == d.Type && old.digest == d.Digest && sameEnv(old.env, env) && reflect.DeepEqual(old.settings, d.Settings) {
-		return old, nil
-	}
-	o := opened{kind: d.Type, settings: d.Settings, digest: d.Digest, env: env}
-	env.Queues = e.opts.Jobs.messages()
-	env.Events, env.Log = e.opts.Events, e.opts.Log.With("destination", d.Name)
-	dest, err := kind.Open(d.Settings, env)
-	if err != nil {
-		return opened{}, err
-	}
-	if e.opts.Wrap != nil {
-		dest = e.opts.Wrap(d.Name, dest)
-	}
-	o.dest = dest
-	return o, nil
-}
-
-// sameEnv compares what an Env says apart from its functions, which are always
-// the same.
-func sameEnv(a, b connector.Env) bool {
-	a.Compile, b.Compile = nil, nil
-	return reflect.DeepEqual(a, b)
-}
-
-func specOf(d *config.Destination, dest connector.Destination) (deliver.Spec, error) {
-	v := &d.Delivery
-	s := deliver.Spec{
-		Name: d.Name, Endpoint: deliver.Endpoint{Connector: dest, Timeout: v.Timeout, Breaker: v.Breaker, DeliveredOn: v.DeliveredOn},
-		Retry: v.Retry, Deadline: v.Deadline, TTL: v.TTL,
-		Fallback: d.Fallback, Workers: v.Workers, MaxPending: v.MaxPending, RateLimit: v.RateLimit, RetryBudget: v.RetryBudget,
-	}
-	if v.WhenOpen == config.WhenOpenFail {
-		s.WhenOpen = deliver.FailWhenOpen
-	}
-	var err error
-	if s.Success, err = success(v.Success); err != nil {
-		return s, err
-	}
-	chain, err := steps(v.Transforms)
-	if err != nil {
-		return s, err
-	}
-	if len(chain) > 0 {
-		s.Transform = chain.Apply
-	}
-	return s, nil
 }
 
 func (e *Engine) sourceSpecs(c *config.Config) []relay.SourceSpec {

@@ -25,7 +25,7 @@ type Local struct {
 // OpenLocal takes the state folder and opens an engine without sources. A
 // folder that a running pawl owns is a *LockedError.
 func OpenLocal(c *config.Config, kinds *connector.Registry, stderr io.Writer, events event.Sink,
-	wrap func(string, connector.Destination) connector.Destination) (*Local, error) {
+	wrap WrapFunc) (*Local, error) {
 	state, err := OpenState(c.State)
 	if err != nil {
 		return nil, err

@@ -111,7 +111,7 @@ func (c *counted) Close() error {
 	return c.Destination.Close()
 }
 
-func (w *world) wrap(name string, d connector.Destination) connector.Destination {
+func (w *world) wrap(_, name string, d connector.Destination) connector.Destination {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.inUse[name]++

@@ -41,7 +41,7 @@ func TestLeakedSecret(t *testing.T) {
 	w.write(w.conf("http://127.0.0.1:9", `  - { name: other, type: http, listen: "127.0.0.1:3", auth: { bearer: { token: "{{secrets.APP_LEAKY_SECRET}}" } } }`) +
 		"log: { level: debug }\n")
 	o := w.options()
-	o.Wrap = func(_ string, d connector.Destination) connector.Destination { return leaky{d} }
+	o.Wrap = func(_, _ string, d connector.Destination) connector.Destination { return leaky{d} }
 	a, err := New(o)
 	must(t, err)
 	lines, unwatch := a.tail.Watch(adminapi.WatchAll)
