@@ -163,6 +163,8 @@ type SourceSpec struct {
 	// MaxInFlight and MaxInFlightBytes bound what the source has open.
 	MaxInFlight, MaxInFlightBytes int64
 	Unrouted                      Unrouted
+	// Dedupe is nil where repeats are not dropped.
+	Dedupe *Dedupe
 }
 
 // Push is how a source is told that there is no room.
