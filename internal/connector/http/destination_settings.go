@@ -26,8 +26,8 @@ type DestinationSettings struct {
 	HTTP2          bool                      `yaml:"http2" default:"false" doc:"offer HTTP/2; HTTP/1.1 stays where the endpoint has nothing better"`
 	ConnectTimeout setting.Duration          `yaml:"connect_timeout" default:"5s" doc:"longest time for opening a connection, inside the attempt's timeout"`
 	DenyPrivate    bool                      `yaml:"deny_private" default:"false" doc:"refuse addresses that are not on the public internet, checked after DNS"`
-	BatchFormat    BatchFormat               `yaml:"batch_format" default:"ndjson" doc:"form of a batch: ndjson (an item a line) or json_array"`
-	BatchItems     BatchItems                `yaml:"batch_items" default:"plain" doc:"items of a batch: plain (the bodies, which must be JSON; the ids go in the header Pawl-Batch-Ids, in the order of the items, percent-encoded, commas between) or envelope (each message as one JSON object, its id in it)"`
+	BatchFormat    BatchFormat               `yaml:"batch_format" enum:"ndjson,json_array" default:"ndjson" doc:"form of a batch: ndjson (an item a line) or json_array"`
+	BatchItems     BatchItems                `yaml:"batch_items" enum:"plain,envelope" default:"plain" doc:"items of a batch: plain (the bodies, which must be JSON; the ids go in the header Pawl-Batch-Ids, in the order of the items, percent-encoded, commas between) or envelope (each message as one JSON object, its id in it)"`
 
 	// secure marks the type https: a URL without TLS is a mistake.
 	secure bool
