@@ -40,9 +40,9 @@ type Report struct {
 	Load float64 `json:"load"`
 	// Hedges counts races in which a hedge was sent, by who won.
 	Hedges []Count `json:"hedge_races,omitempty"`
-	// Faults counts what was put in front of attempts, "none" too.
-	Faults []Count    `json:"faults_applied"`
-	Hops   []HopCount `json:"hops"`
+	// Applied counts what was put in front of attempts, "none" too.
+	Applied []Count    `json:"faults_applied"`
+	Hops    []HopCount `json:"hops"`
 	// Deaths counts dead letters by why their last destination was left.
 	Deaths  []Count  `json:"dead_letters"`
 	Letters []Letter `json:"letters,omitempty"` // the first hundred
@@ -214,7 +214,7 @@ func (r *Recorder) Report(now time.Time, s Setup) Report {
 	defer r.mu.Unlock()
 	rep := Report{
 		Setup: s, Began: r.began, Took: Millis(now.Sub(r.began)), Late: Millis(r.late),
-		DeliveredBy: counts(r.arrived), Attempts: r.attempts, Hedges: races(r.hedges), Faults: counts(r.faults), Hops: hopCounts(r.hops),
+		DeliveredBy: counts(r.arrived), Attempts: r.attempts, Hedges: races(r.hedges), Applied: counts(r.faults), Hops: hopCounts(r.hops),
 		Deaths: counts(r.deaths), Letters: slices.Clone(r.letters), Latency: r.latency.latency(), Endpoints: []Endpoint{},
 		Timeline: Timeline{Bars: slices.Clone(r.bars.kept), Hops: slices.Clone(r.marks.kept), Attempts: r.bars.seen, HopsSeen: r.marks.seen, Dropped: r.dropped},
 	}

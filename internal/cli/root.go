@@ -86,6 +86,7 @@ Nothing is dropped without a trace.`,
 	root.PersistentFlags().StringArrayVarP(&sh.paths, "config", "c", nil, "configuration `FILE` or folder; may be repeated (default ./pawl.yaml)")
 	root.AddCommand(
 		runCommand(sh), sh.prints(lintCommand(sh)), sh.prints(tryCommand(sh)), sh.prints(explainCommand(sh)), sh.talks(sendCommand(sh)),
+		sh.prints(chaosCommand(sh)),
 		sh.talks(tailCommand(sh)), sh.talks(statusCommand(sh)), sh.talks(reloadCommand(sh)), sh.talks(pauseCommand(sh)), sh.talks(resumeCommand(sh)),
 		sh.talks(breakerCommand(sh)), sh.talks(holdCommand(sh)), sh.talks(rateCommand(sh)),
 		dlqCommand(sh), jobsCommand(sh), keysCommand(sh), sh.talks(backupCommand(sh)), schemaCommand(sh), sh.prints(versionCommand(sh)),

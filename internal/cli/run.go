@@ -33,13 +33,14 @@ nothing and says why.`,
   pawl run -c /etc/pawl/pawl.yaml -c /etc/pawl/destinations/
   pawl run --watch`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return sh.run(c.Context(), watch) },
+		RunE: func(c *cobra.Command, _ []string) error { return sh.run(c.Context(), watch, func(*app.Options) {}) },
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "reload when a file of the configuration changes")
 	return c
 }
 
-func (sh *shell) run(ctx context.Context, watch bool) error {
+// run runs the relay; adjust may change what it works with.
+func (sh *shell) run(ctx context.Context, watch bool, adjust func(*app.Options)) error {
 	// Who reads the log may go away; the relay must not go with it.
 	signal.Ignore(syscall.SIGPIPE)
 	// From the first moment on: without a handler SIGHUP ends a process.
@@ -47,10 +48,12 @@ func (sh *shell) run(ctx context.Context, watch bool) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	tuneMemory()
-	a, err := app.New(app.Options{
+	options := app.Options{
 		Load:     func() (*config.Config, *config.Report) { return app.Load(sh.paths, sh.kinds) },
 		Registry: sh.kinds, Stderr: sh.err, Version: version(), Revision: revision(),
-	})
+	}
+	adjust(&options)
+	a, err := app.New(options)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSetup, err)
 	}
