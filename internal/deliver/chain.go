@@ -46,7 +46,7 @@ const (
 // Result is how a delivery ended.
 type Result struct {
 	Status Status
-	// Endpoint is where the message arrived.
+	// Endpoint is where the message arrived: a destination's name, or a member's.
 	Endpoint string
 	// Attempts counts the tries over the whole chain.
 	Attempts int
@@ -101,7 +101,7 @@ func (d *Destination) Deliver(ctx context.Context, req Request) Result {
 		r.entered = time.Now()
 		hop, arrived := r.visit(i)
 		if arrived {
-			return r.finish(Delivered, d.chain[i].to.spec.Name)
+			return r.finish(Delivered, r.endpoint)
 		}
 		if hop.Reason == message.HopDeferred {
 			hop.Destination, hop.At = d.chain[i].to.spec.Name, time.Now()
@@ -132,6 +132,7 @@ type run struct {
 	entered  time.Time // the destination that it stays at
 	hops     []message.Hop
 	attempts int
+	endpoint string        // where the message arrived
 	after    time.Duration // how long a deferred one is to wait
 }
 
@@ -162,7 +163,7 @@ func (r *run) enter(i int) (deadline, once time.Time, full bool) {
 	}
 	past := !deadline.IsZero() && !now.Before(deadline)
 	if past {
-		once = now.Add(l.to.spec.Timeout)
+		once = now.Add(l.to.timeout)
 	}
 	if i > 0 {
 		full = !r.enterFallback(l.to, now, deadline, once)
@@ -184,7 +185,7 @@ func (r *run) enterFallback(to *Destination, now, deadline, once time.Time) bool
 	}
 	limit := once
 	if limit.IsZero() {
-		limit = earlier(deadline, now.Add(to.spec.Timeout))
+		limit = earlier(deadline, now.Add(to.timeout))
 	}
 	ctx, cancel := context.WithDeadline(r.ctx, limit)
 	defer cancel()

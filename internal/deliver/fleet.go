@@ -2,25 +2,20 @@ package deliver
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/core/breaker"
-	"github.com/pawlhq/pawl/internal/core/chain"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/core/retry"
 	"github.com/pawlhq/pawl/internal/kv"
-	"github.com/pawlhq/pawl/internal/semaphore"
 )
 
 // Spec is one destination as a configuration says it, with every default
@@ -82,7 +77,7 @@ type Endpoint struct {
 // Group is several endpoints that take the same messages.
 type Group struct {
 	Strategy balance.Strategy
-	// Members are at least one, their names unique in the whole Set.
+	// Members are 1 to 64, their names unique in the whole Set.
 	Members []Member
 	// Health is nil where members are not checked.
 	Health *HealthCheck
@@ -198,168 +193,4 @@ func NewFleet(opts Options) *Fleet {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Fleet{opts: opts, lanes: map[string]*lane{}, installed: map[*Set]struct{}{}}
-}
-
-// Set is the destinations of one configuration. It never changes.
-type Set struct {
-	fleet  *Fleet
-	byName map[string]*Destination
-}
-
-// Destination returns the one with the name.
-func (s *Set) Destination(name string) (*Destination, bool) {
-	d, ok := s.byName[name]
-	return d, ok
-}
-
-// Destination is one destination of a Set. Safe for concurrent use.
-type Destination struct {
-	spec  Spec
-	fleet *Fleet
-	lane  *lane
-	chain []link
-}
-
-// link is one step of a chain: a destination and the step whose fallback it
-// is, whose deadline therefore bounds it too.
-type link struct {
-	to     *Destination
-	parent int
-}
-
-// Name returns the destination's name.
-func (d *Destination) Name() string { return d.spec.Name }
-
-// Link makes the destinations of a configuration without putting anything in
-// force. Unknown fallbacks, cycles and doubled names are errors. Nothing can be
-// delivered before Install.
-func (f *Fleet) Link(specs []Spec) (*Set, error) {
-	set := &Set{fleet: f, byName: make(map[string]*Destination, len(specs))}
-	for _, spec := range specs {
-		if _, dup := set.byName[spec.Name]; dup {
-			return nil, fmt.Errorf("destination %q is there twice", spec.Name)
-		}
-		set.byName[spec.Name] = &Destination{spec: spec, fleet: f}
-	}
-	for _, spec := range specs {
-		for _, name := range spec.Fallback {
-			if _, ok := set.byName[name]; !ok {
-				return nil, fmt.Errorf("destination %q falls back to %q, which is not there", spec.Name, name)
-			}
-		}
-	}
-	for _, spec := range specs {
-		links, err := chain.Flatten(spec.Name, func(name string) []string { return set.byName[name].spec.Fallback })
-		if err != nil {
-			return nil, err
-		}
-		d := set.byName[spec.Name]
-		for _, l := range links {
-			d.chain = append(d.chain, link{set.byName[l.Name], l.Parent})
-		}
-	}
-	return set, nil
-}
-
-// Install puts a linked set in force: its connectors, bounds and breaker
-// numbers hold at once, for the messages of older sets too. Lanes of names that
-// are gone stay until the sets that know them are retired. A set is installed
-// once.
-func (f *Fleet) Install(set *Set) {
-	f.mu.Lock()
-	f.installed[set] = struct{}{}
-	for _, d := range set.byName {
-		d.lane = f.lane(d.spec)
-	}
-	f.mu.Unlock()
-	for _, d := range set.byName {
-		d.lane.apply(d.spec)
-		if err := d.lane.replace(d.spec.Connector); err != nil {
-			f.opts.Log.Warn("closing a replaced connector", "destination", d.spec.Name, "error", err)
-		}
-	}
-}
-
-// Configure links the specs and installs them.
-func (f *Fleet) Configure(specs []Spec) (*Set, error) {
-	set, err := f.Link(specs)
-	if err != nil {
-		return nil, err
-	}
-	f.Install(set)
-	return set, nil
-}
-
-// lane returns the lane of the name, made where there is none. The caller holds
-// f.mu.
-func (f *Fleet) lane(spec Spec) *lane {
-	l, ok := f.lanes[spec.Name]
-	if !ok {
-		l = &lane{
-			name:   spec.Name,
-			places: semaphore.New(int64(spec.MaxPending)),
-			post:   newPost(spec.Name, spec.Name, f.opts.Events),
-		}
-		f.lanes[spec.Name] = l
-	}
-	return l
-}
-
-// apply brings the lane up to date.
-func (l *lane) apply(spec Spec) {
-	l.places.Resize(int64(spec.MaxPending))
-	l.post.change(func(g *gate, now time.Time) {
-		g.workers = spec.Workers
-		g.ramp.SetCeiling(spec.Workers)
-		g.setBreaker(now, spec.Breaker)
-		g.quota.configured = spec.RateLimit
-		g.quota.setRate(now)
-		g.quota.setBudget(now, spec.RetryBudget)
-	})
-}
-
-// Retire says that the last message of an installed set has ended. Lanes that
-// no other installed set knows are forgotten and their connectors closed.
-func (f *Fleet) Retire(set *Set) {
-	f.mu.Lock()
-	delete(f.installed, set)
-	var gone []*lane
-	for name := range set.byName {
-		if l := f.lanes[name]; l != nil && !f.known(name) {
-			delete(f.lanes, name)
-			gone = append(gone, l)
-		}
-	}
-	f.mu.Unlock()
-	f.shut(gone)
-}
-
-// known says whether an installed set has a destination of the name. The
-// caller holds f.mu.
-func (f *Fleet) known(name string) bool {
-	for set := range f.installed {
-		if set.byName[name] != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// Close closes every connector. Sends in flight may fail.
-func (f *Fleet) Close() {
-	f.mu.Lock()
-	clear(f.installed)
-	gone := slices.Collect(maps.Values(f.lanes))
-	clear(f.lanes)
-	f.mu.Unlock()
-	f.shut(gone)
-}
-
-// shut closes the connectors of lanes that are forgotten.
-func (f *Fleet) shut(gone []*lane) {
-	for _, l := range gone {
-		if err := l.retire(); err != nil {
-			f.opts.Log.Warn("closing a connector", "destination", l.name, "error", err)
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"testing"
@@ -337,31 +338,27 @@ func TestAShorterHoldDoesNotCutALongerOne(t *testing.T) {
 // those who wait were served, goes behind them.
 func TestNobodyOvertakes(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		p := newPost("a", "a", r.take)
-		p.gate.workers = 1
-		p.gate.ramp.SetCeiling(1)
+		p := newPost("a", r.take, slog.New(slog.DiscardHandler))
+		p.change(func(g *group, now time.Time) {
+			g.configure(now, &Spec{Workers: 1}, []Endpoint{{EndpointName: "a", Connector: always(well), Timeout: time.Second}})
+		})
 		var before, after pass
-		first := &waiter{pass: &before}
+		first := &waiter{ask: ask{pass: &before}}
 		p.mu.Lock()
-		p.push(first) // the gate is free, and the alarm has not rung yet
+		p.queue.push(first) // the gate is free, and the alarm has not rung yet
 		p.mu.Unlock()
-		second := &waiter{pass: &after}
+		second := &waiter{ask: ask{pass: &after}}
 		came := make(chan entry, 1)
 		go func() { came <- p.enter(r.Context(), second, time.Time{}) }()
 		synctest.Wait()
-		if len(came) != 0 || p.waiting != 2 {
+		if first.answer != goes || len(came) != 0 || p.queue.waiting != 1 {
 			t.Fatal("the second overtook the first")
 		}
-		p.change(func(*gate, time.Time) {})
-		synctest.Wait()
-		if first.answer != goes || len(came) != 0 {
-			t.Error("the first was not served first")
-		}
-		p.leave(first, nil, 0)
+		p.leave(&before, nil, 0)
 		if <-came != entered {
 			t.Error("the second was not served")
 		}
-		p.leave(second, nil, 0)
+		p.leave(&after, nil, 0)
 	})
 }
 

@@ -3,151 +3,94 @@ package deliver
 import (
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
-	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/ramp"
 )
 
-// gate decides who may send to one endpoint. It owns no clock, lock or
-// goroutine: post wraps it with those. Everything that a send needs is taken
-// in one step (try) and given back in one step (end).
+// gate is what one endpoint lets through: its breaker, its hold, its ramp and how
+// many attempts it may have in flight. It owns no clock, lock or goroutine. A
+// group asks it, and takes what a send needs in one step with what its members
+// share.
 type gate struct {
 	breaker *breaker.Breaker // nil: none
 	ramp    ramp.Ramp
-	workers int // attempts in flight at most
+	limit   int // attempts in flight at most: the endpoint's share of the workers
 	busy    int // attempts in flight
-	paused  bool
+	// slow is how long an answer may take before it counts against the endpoint.
+	slow   time.Duration
+	paused bool
+	health event.Health // zero where nobody checks
 	// heldUntil is how long the endpoint asked to be left alone. holding says
 	// that its end has not been noticed yet: the ramp starts then.
 	heldUntil time.Time
 	holding   bool
 	// forced is where a person holds the breaker, one that is yet to come too.
 	forced breaker.Forced
-	quota  *quota
 }
 
-// quota is what a destination may send, however many endpoints it has: their
-// gates share it. It is kept under the lock of their post.
-type quota struct {
-	bucket *limit.Bucket // nil: no rate limit
-	budget *limit.Budget // nil: no retry budget
-	// configured is the rate limit of the configuration, nil for none; lever is
-	// what a person put in its place, nil for nothing.
-	configured, lever *limit.Rate
-}
-
-// charge asks the budget for a retry. False means that it is spent.
-func (q *quota) charge(now time.Time) bool { return q.budget == nil || q.budget.Take(now) }
-
-// pass is what a send holds. It belongs to the caller and may be used again
-// after end: it carries what the breaker remembers of its message.
-type pass struct {
-	guard  *breaker.Breaker // whose permit and mark these are; nil for none
-	permit breaker.Permit
-	mark   breaker.Mark
-	take   ramp.Ticket
-	open   bool
-	try    try
-}
-
-// try is what a send is to the retry budget.
-type try uint8
-
-const (
-	firstTry try = iota // counts for the budget
-	retrying            // was charged when it was scheduled
-)
-
-// answer is what the gate says to one who asks.
-type answer uint8
-
-const (
-	goes    answer = iota + 1 // everything was taken: send now
-	waits                     // not now
-	limited                   // not now, for want of a token of the rate limit alone
-	shut                      // the breaker is open, or has no trial to give
-)
-
-// reply is an answer, with the earliest moment at which asking again can help:
-// zero where that hangs on another send's end or on a person.
-type reply struct {
-	answer answer
-	until  time.Time
-}
-
-// look says what the gate makes of a send that begins now, behind others that
-// wait for their turn, taking nothing: goes may still find no worker, the other
-// answers are final.
-func (g *gate) look(now time.Time, others int) reply {
+// obstacles is what stands between the endpoint and a send that begins now, and
+// when the first of it may be gone by itself: zero where that hangs on another
+// send's end or on a person.
+func (g *gate) obstacles(now time.Time) (o balance.Obstacle, until time.Time) {
+	g.endHold(now)
 	if g.breaker != nil {
 		if look := g.breaker.Look(now); look.Answer != breaker.Pass {
-			return reply{shut, look.Until}
+			o, until = balance.Shut, look.Until
 		}
 	}
 	switch {
 	case g.paused:
-		return reply{waits, time.Time{}}
-	case now.Before(g.heldUntil):
-		return reply{waits, g.heldUntil}
-	}
-	if b := g.quota.bucket; b != nil {
-		if at := b.LookPast(now, others); at.After(now) {
-			return reply{limited, at}
+		o |= balance.Held
+	case g.holding:
+		o |= balance.Held
+		if o&balance.Shut == 0 {
+			until = g.heldUntil
 		}
 	}
-	return reply{answer: goes}
-}
-
-// try takes all that a send needs, or nothing. slow is how long an answer may
-// take before it counts against the endpoint.
-func (g *gate) try(now time.Time, slow time.Duration, p *pass) reply {
-	if r := g.look(now, 0); r.answer != goes {
-		return r
+	if g.health == event.Unhealthy {
+		o |= balance.Unhealthy
 	}
-	g.endHold()
-	if g.busy >= g.workers {
-		return reply{answer: waits}
+	if limit, ramping := g.ramp.Limit(); g.busy >= g.limit || ramping && g.ramp.InFlight() >= limit {
+		o |= balance.Full
 	}
-	take, ok := g.ramp.Take()
-	if !ok {
-		return reply{answer: waits}
-	}
-	if p.guard != g.breaker { // a reload put another one here, or took it away
-		p.guard, p.mark = g.breaker, breaker.Mark{}
-	}
-	if g.breaker != nil && !g.breaker.Begin(now, slow, p.mark, &p.permit) {
-		g.ramp.Put(take, ramp.Other)
-		return reply{answer: shut}
-	}
-	if g.quota.bucket != nil {
-		g.quota.bucket.Take(now) // look saw the token at this very moment
-	}
-	if g.quota.budget != nil && p.try == firstTry {
-		g.quota.budget.First(now)
-	}
-	p.take = take
-	g.busy++
-	p.open = true
-	return reply{answer: goes}
+	return o, until
 }
 
 // endHold starts the ramp of a hold that is over.
-func (g *gate) endHold() {
-	if g.holding {
+func (g *gate) endHold(now time.Time) {
+	if g.holding && !now.Before(g.heldUntil) {
 		g.holding = false
 		g.ramp.Start()
 	}
 }
 
-// end gives back what try took and tells breaker, ramp and hold how the send
-// went; f is nil for a success. hold is how long the endpoint asked to be left
-// alone, zero for not at all. Ending twice does nothing.
-func (g *gate) end(now time.Time, p *pass, f *failure.Error, hold time.Duration) {
-	if !p.open {
-		return
+// trying reports whether what goes through now is a trial.
+func (g *gate) trying(now time.Time) bool {
+	return g.breaker != nil && g.breaker.State(now) == breaker.HalfOpen
+}
+
+// take takes the gate's part of a send, which obstacles saw possible at this very
+// moment.
+func (g *gate) take(now time.Time, p *pass) {
+	if p.guard != g.breaker { // a reload put another one here, or took it away
+		p.guard, p.mark = g.breaker, breaker.Mark{}
 	}
-	p.open = false
+	take, ok := g.ramp.Take()
+	p.trial = g.trying(now)
+	if !ok || g.breaker != nil && !g.breaker.Begin(now, g.slow, p.mark, &p.permit) {
+		panic("deliver: a gate without obstacles lets nobody through")
+	}
+	p.take = take
+	g.busy++
+}
+
+// end gives back what take took and tells breaker, ramp and hold how the send
+// went; f is nil for a success. hold is how long the endpoint asked to be left
+// alone, zero for not at all.
+func (g *gate) end(now time.Time, p *pass, f *failure.Error, hold time.Duration) {
 	g.busy--
 	switch {
 	case f != nil && f.Throttled:
@@ -170,6 +113,21 @@ func (g *gate) holdUntil(until time.Time, length time.Duration) {
 	}
 }
 
+// setHealth takes what the checks say, and says whether that is news. From a
+// recovery on traffic comes back by the ramp, and an open breaker gives trials at
+// once.
+func (g *gate) setHealth(now time.Time, h event.Health) (news bool) {
+	was := g.health
+	g.health = h
+	if was == event.Unhealthy && h == event.Healthy {
+		g.ramp.Start()
+		if g.breaker != nil {
+			g.breaker.TryNow(now)
+		}
+	}
+	return h != was && (was != 0 || h == event.Unhealthy)
+}
+
 // settle takes what moved in the breaker since the last call and starts the
 // ramp where it closed.
 func (g *gate) settle() []breaker.Move {
@@ -186,17 +144,11 @@ func (g *gate) settle() []breaker.Move {
 }
 
 // next is the earliest moment at which the gate may say something else by
-// itself: the end of a hold, of the breaker's open time, the next token of the
-// rate limit, or a send that will have been unanswered for too long. Zero for
-// never.
+// itself: the end of a hold, of the breaker's open time, or a send that will have
+// been unanswered for too long. Zero for never.
 func (g *gate) next(now time.Time) (at time.Time) {
 	if now.Before(g.heldUntil) {
 		at = g.heldUntil
-	}
-	if b := g.quota.bucket; b != nil {
-		if t := b.Look(now); t.After(now) && (at.IsZero() || t.Before(at)) {
-			at = t
-		}
 	}
 	if g.breaker != nil {
 		if t, ok := g.breaker.Next(now); ok && (at.IsZero() || t.Before(at)) {
@@ -204,4 +156,17 @@ func (g *gate) next(now time.Time) (at time.Time) {
 		}
 	}
 	return at
+}
+
+// setBreaker puts the numbers in force; nil takes the breaker away.
+func (g *gate) setBreaker(now time.Time, s *breaker.Settings) {
+	switch {
+	case s == nil:
+		g.breaker = nil
+	case g.breaker == nil:
+		g.breaker = breaker.New(*s, now)
+		g.breaker.Force(now, g.forced)
+	default:
+		g.breaker.Configure(now, *s)
+	}
 }

@@ -58,11 +58,13 @@ func (s step) String() string {
 
 // world is a gate with its callers, and beside it what the test knows itself.
 type world struct {
-	gate     gate
+	group    group
+	gate     *gate // the only member's
 	settings breaker.Settings
 	now      time.Time
 	held     time.Time // until when, as the test reckons it
 	passes   [callers]pass
+	asks     [callers]ask
 	sends    [callers]send
 	era      uint64 // breakers that were put in so far
 	// What the test reckons of the limits: how long a token takes to come, how
@@ -88,21 +90,24 @@ const (
 )
 
 func newWorld(v variant) *world {
-	w := &world{now: dawn, gate: gate{workers: v.workers, quota: &quota{}}}
-	w.gate.ramp.SetCeiling(v.workers)
+	w := &world{now: dawn}
 	if v.breaker != nil {
 		w.settings = *v.breaker
-		w.gate.breaker = breaker.New(w.settings, w.now)
+	}
+	w.group.configure(w.now, &Spec{Workers: v.workers}, []Endpoint{{EndpointName: "a", Timeout: 2 * slowAfter, Breaker: v.breaker}})
+	w.gate = &w.group.members[0].gate
+	for i := range w.asks {
+		w.asks[i] = ask{pass: &w.passes[i], been: []been{{at: w.group.members[0]}}}
 	}
 	if v.ramping {
 		w.gate.ramp.Start()
 	}
 	if w.token = v.rate; v.rate > 0 {
-		w.gate.quota.bucket = limit.NewBucket(limit.Rate{PerSecond: 1 / v.rate.Seconds(), Burst: burst}, w.now)
+		w.group.quota.bucket = limit.NewBucket(limit.Rate{PerSecond: 1 / v.rate.Seconds(), Burst: burst}, w.now)
 	}
 	if v.budget {
 		// A window that nothing falls out of.
-		w.gate.quota.budget = limit.NewBudget(limit.BudgetSettings{Ratio: 1.0 / eachRetry, Window: time.Hour}, w.now)
+		w.group.quota.budget = limit.NewBudget(limit.BudgetSettings{Ratio: 1.0 / eachRetry, Window: time.Hour}, w.now)
 	}
 	return w
 }
@@ -116,7 +121,7 @@ func (w *world) possible(s step) bool {
 		return w.sends[s%callers].open
 	case s < tick:
 		i := s % callers
-		return w.gate.quota.budget != nil && !w.sends[i].open && w.passes[i].try == firstTry
+		return w.group.quota.budget != nil && !w.sends[i].open && w.asks[i].try == firstTry
 	}
 	return true
 }
@@ -192,20 +197,20 @@ func (w *world) take(s step) error {
 			w.gate.breaker = nil
 		}
 	}
-	w.gate.settle()
+	w.group.settle(nil)
 	return w.check()
 }
 
 // retry asks the budget for a retry and compares its answer.
 func (w *world) retry(i int) error {
 	want := w.taken < w.firsts/eachRetry
-	got := w.gate.quota.charge(w.now)
+	got := w.group.quota.charge(w.now)
 	if got != want {
 		return fmt.Errorf("the budget says %v to a retry after %d first tries and %d retries", got, w.firsts, w.taken)
 	}
 	if got {
 		w.taken++
-		w.passes[i].try = retrying
+		w.asks[i].try = repeating
 	}
 	return w.check()
 }
@@ -213,10 +218,10 @@ func (w *world) retry(i int) error {
 // begin tries to begin a send and compares the answer with what the test knows.
 func (w *world) begin(i int) error {
 	before := w.snapshot()
-	w.gate.settle()
+	w.group.settle(nil)
 	ramped, ramping := w.gate.ramp.Limit()
 	open, onRamp := w.open(), w.onRamp()
-	if w.gate.holding && !w.now.Before(w.held) && !w.gate.paused && w.gate.workers > 1 && w.wait() == 0 {
+	if w.gate.holding && !w.now.Before(w.held) && w.group.workers > 1 {
 		ramped, ramping, onRamp = 1, true, 0 // this is when the end of the hold is noticed
 	}
 	full := before.State == breaker.HalfOpen && w.trials() >= w.settings.HalfOpenMax
@@ -228,25 +233,25 @@ func (w *world) begin(i int) error {
 		want = waits
 	case w.wait() > 0:
 		want = limited
-	case open >= w.gate.workers, ramping && onRamp >= ramped:
-		want = waits
+	case open >= w.group.workers, ramping && onRamp >= ramped:
+		want = busy
 	default:
 		want = goes
 	}
-	got := w.gate.try(w.now, slowAfter, &w.passes[i])
-	w.gate.settle()
+	got := w.group.try(w.now, &w.asks[i])
+	w.group.settle(nil)
 	if got.answer != want {
 		return fmt.Errorf("%c is told %d, want %d", 'a'+i, got.answer, want)
 	}
 	if want == limited {
-		at, next := w.now.Add(w.wait()), w.gate.next(w.now)
+		at, next := w.now.Add(w.wait()), w.group.next(w.now)
 		if !got.until.Equal(at) || !next.After(w.now) || next.After(at) {
 			return fmt.Errorf("%c waits for the token of %v until %v, and the gate looks again at %v", 'a'+i, at.Sub(dawn), got.until.Sub(dawn), next.Sub(dawn))
 		}
 	}
 	if want == goes {
 		w.missing += w.token
-		if w.passes[i].try == firstTry {
+		if w.asks[i].try == firstTry {
 			w.firsts++
 		}
 		w.sends[i] = send{true, w.era, generation(w.gate.breaker), before.State == breaker.HalfOpen, w.now, w.started()}
@@ -257,21 +262,22 @@ func (w *world) begin(i int) error {
 // end ends a send twice: the second time nothing may happen.
 func (w *world) end(i int, f *failure.Error, hold time.Duration) error {
 	before := w.snapshot()
-	w.gate.settle()
+	w.group.settle(nil)
 	s := w.sends[i]
 	stale := s.state != generation(w.gate.breaker) || s.era != w.era
-	w.sends[i], w.passes[i].try = send{}, firstTry
+	w.sends[i], w.asks[i].try = send{}, firstTry
 	if until := w.now.Add(hold); hold > 0 && until.After(w.held) {
 		w.held = until
 	}
-	w.gate.end(w.now, &w.passes[i], f, hold)
-	w.gate.settle()
+	w.group.end(w.now, &w.passes[i], f, hold)
+	w.asks[i].been[0].guard, w.asks[i].been[0].mark = w.passes[i].guard, w.passes[i].mark
+	w.group.settle(nil)
 	after, key := w.snapshot(), w.key()
 	if stale && after != before {
 		return fmt.Errorf("%c began before the last change of state and moved the breaker from %+v to %+v", 'a'+i, before, after)
 	}
-	w.gate.end(w.now, &w.passes[i], f, hold)
-	w.gate.settle()
+	w.group.end(w.now, &w.passes[i], f, hold)
+	w.group.settle(nil)
 	if w.key() != key {
 		return fmt.Errorf("ending %c a second time changed something", 'a'+i)
 	}
@@ -302,18 +308,18 @@ func (w *world) trials() (n int) {
 func (w *world) check() error {
 	snap := w.snapshot() // first: it moves the breaker on
 	open, trials := w.open(), w.trials()
-	w.gate.settle()
+	w.group.settle(nil)
 	switch {
-	case w.gate.busy != open:
-		return fmt.Errorf("%d busy with %d open sends", w.gate.busy, open)
-	case w.gate.busy > w.gate.workers:
-		return fmt.Errorf("%d busy of %d workers", w.gate.busy, w.gate.workers)
+	case w.gate.busy != open, w.group.busy != open:
+		return fmt.Errorf("%d and %d busy with %d open sends", w.gate.busy, w.group.busy, open)
+	case w.gate.busy > w.group.workers:
+		return fmt.Errorf("%d busy of %d workers", w.gate.busy, w.group.workers)
 	case w.gate.ramp.InFlight() != w.onRamp():
 		return fmt.Errorf("%d on the ramp with %d open sends of this start", w.gate.ramp.InFlight(), w.onRamp())
-	case w.token > 0 && !w.gate.quota.bucket.Look(w.now).Equal(w.now.Add(w.wait())):
-		return fmt.Errorf("the next token comes in %v, want %v", w.gate.quota.bucket.Look(w.now).Sub(w.now), w.wait())
-	case w.gate.quota.budget != nil && w.gate.quota.budget.Left(w.now) != max(w.firsts/eachRetry-w.taken, 0):
-		return fmt.Errorf("%d retries are left after %d first tries and %d retries", w.gate.quota.budget.Left(w.now), w.firsts, w.taken)
+	case w.token > 0 && !w.group.quota.bucket.Look(w.now).Equal(w.now.Add(w.wait())):
+		return fmt.Errorf("the next token comes in %v, want %v", w.group.quota.bucket.Look(w.now).Sub(w.now), w.wait())
+	case w.group.quota.budget != nil && w.group.quota.budget.Left(w.now) != max(w.firsts/eachRetry-w.taken, 0):
+		return fmt.Errorf("%d retries are left after %d first tries and %d retries", w.group.quota.budget.Left(w.now), w.firsts, w.taken)
 	case !w.gate.heldUntil.Equal(w.held):
 		return fmt.Errorf("held until %v, want %v", w.gate.heldUntil.Sub(dawn), w.held.Sub(dawn))
 	case w.gate.breaker == nil:
@@ -392,14 +398,14 @@ func (w *world) key() key {
 		paused: w.gate.paused, holding: w.gate.holding, ramp: w.gate.ramp, sends: w.sends,
 		missing: w.missing,
 	}
-	if w.gate.quota.budget != nil {
+	if w.group.quota.budget != nil {
 		k.firsts, k.taken = w.firsts, w.taken
 	}
 	if b := w.gate.breaker; b != nil {
 		k.openFor = time.Duration(reflect.ValueOf(b).Elem().FieldByName("openFor").Int())
 	}
 	for i := range w.passes {
-		k.takes[i], k.marks[i], k.tries[i] = w.passes[i].take, w.passes[i].mark, w.passes[i].try
+		k.takes[i], k.marks[i], k.tries[i] = w.passes[i].take, w.passes[i].mark, w.asks[i].try
 	}
 	return k
 }

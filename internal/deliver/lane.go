@@ -2,77 +2,19 @@ package deliver
 
 import (
 	"context"
-	"sync"
+	"time"
 
-	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/semaphore"
 )
 
 // lane is what a destination owns beyond one configuration: its places, the
-// gate of its endpoint, and its open connector.
+// gates of its endpoints with their open connectors, and what it does in the
+// background.
 type lane struct {
 	name   string
 	places *semaphore.Semaphore
 	post   *post
-
-	mu   sync.Mutex
-	line *line
-}
-
-// line is an open connector with a count of the sends that use it, so that a
-// reload can put a new one in its place and close the old one after its last
-// send.
-type line struct {
-	dest    connector.Destination
-	uses    int
-	retired bool
-}
-
-// borrow returns the newest connector; giveBack must be called with it.
-func (l *lane) borrow() *line {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.line.uses++
-	return l.line
-}
-
-func (l *lane) giveBack(n *line) error {
-	l.mu.Lock()
-	n.uses--
-	over := n.retired && n.uses == 0
-	l.mu.Unlock()
-	if over {
-		return n.dest.Close()
-	}
-	return nil
-}
-
-// replace puts dest in the place of the connector that stands, which is closed
-// once its last send has ended. Handing in the same one again changes nothing.
-func (l *lane) replace(dest connector.Destination) error {
-	l.mu.Lock()
-	old := l.line
-	if old != nil && old.dest == dest {
-		l.mu.Unlock()
-		return nil
-	}
-	l.line = &line{dest: dest}
-	over := old.retire()
-	l.mu.Unlock()
-	if over {
-		return old.dest.Close()
-	}
-	return nil
-}
-
-// retire says that no further send will use the line, and whether it is to be
-// closed now: it is there and nobody uses it. The caller holds the lane's lock.
-func (n *line) retire() (over bool) {
-	if n == nil || n.retired {
-		return false
-	}
-	n.retired = true
-	return n.uses == 0
+	chores chores
 }
 
 // Place is a message's place in a lane, or several of them for the several
@@ -119,7 +61,7 @@ func (d *Destination) EnterWait(ctx context.Context) (Place, error) {
 // EnterBriefly takes a place, waiting for it no longer than an attempt may take:
 // for a caller that has somewhere else to go.
 func (d *Destination) EnterBriefly(ctx context.Context) (Place, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.spec.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	return d.EnterManyWait(ctx, 1)
 }
@@ -133,14 +75,33 @@ func (d *Destination) EnterManyWait(ctx context.Context, n int) (Place, error) {
 	return Place{d.lane, int64(n)}, nil
 }
 
-// retire closes the connector once its last send has ended.
-func (l *lane) retire() error {
-	l.mu.Lock()
-	old := l.line
-	over := old.retire()
-	l.mu.Unlock()
-	if over {
-		return old.dest.Close()
+// apply puts a spec in force.
+func (l *lane) apply(spec *Spec, endpoints []Endpoint) {
+	l.places.Resize(int64(spec.MaxPending))
+	var closes []*line
+	l.post.change(func(g *group, now time.Time) {
+		closes = g.configure(now, spec, endpoints)
+		l.post.queue.mark()
+	})
+	for _, n := range closes {
+		l.post.close(n)
 	}
-	return nil
+	l.tend(spec)
+}
+
+// retire ends what the lane does in the background and closes its connectors,
+// each once its last send has ended.
+func (l *lane) retire() {
+	l.chores.end()
+	var closes []*line
+	l.post.change(func(g *group, _ time.Time) {
+		for _, m := range g.members {
+			if m.line.retire() {
+				closes = append(closes, m.line)
+			}
+		}
+	})
+	for _, n := range closes {
+		l.post.close(n)
+	}
 }

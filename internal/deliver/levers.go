@@ -8,53 +8,8 @@ import (
 )
 
 // What people change at run time holds until they change it back or pawl ends: a
-// reload keeps it.
-
-// setBreaker puts the numbers in force; nil takes the breaker away.
-func (g *gate) setBreaker(now time.Time, s *breaker.Settings) {
-	switch {
-	case s == nil:
-		g.breaker = nil
-	case g.breaker == nil:
-		g.breaker = breaker.New(*s, now)
-		g.breaker.Force(now, g.forced)
-	default:
-		g.breaker.Configure(now, *s)
-	}
-}
-
-// setRate puts the rate in force that the lever or else the configuration says.
-// A limit that changes gives no tokens away: as many are missing as before.
-func (q *quota) setRate(now time.Time) {
-	switch r := q.rate(); {
-	case r == nil:
-		q.bucket = nil
-	case q.bucket == nil:
-		q.bucket = limit.NewBucket(*r, now)
-	default:
-		q.bucket.Configure(now, *r)
-	}
-}
-
-// rate is the rate limit that holds; nil for none.
-func (q *quota) rate() *limit.Rate {
-	if q.lever != nil {
-		return q.lever
-	}
-	return q.configured
-}
-
-// setBudget puts the numbers in force; nil takes the budget away.
-func (q *quota) setBudget(now time.Time, s *limit.BudgetSettings) {
-	switch {
-	case s == nil:
-		q.budget = nil
-	case q.budget == nil:
-		q.budget = limit.NewBudget(*s, now)
-	default:
-		q.budget.Configure(now, *s)
-	}
-}
+// reload keeps it. A lever of endpoints is moved by a destination's name, which
+// stands for all its members, or by that of one member.
 
 // Moved is what became of a lever.
 type Moved uint8
@@ -62,33 +17,32 @@ type Moved uint8
 // What may become of a lever.
 const (
 	LeverMoved Moved = iota + 1
-	// NoDestination of the name is known.
+	// NoDestination of the name is known, nor an endpoint.
 	NoDestination
-	// NoBreaker: the destination has none.
+	// NoBreaker: the endpoint has none, or none of them.
 	NoBreaker
 	// NotHeld: there was no hold to clear.
 	NotHeld
 )
 
-// Pause stops sends to the destination; its messages wait in their lane. It
-// returns false where no such destination is known.
+// Pause stops sends to the destination or the member; its messages wait in their
+// lane, or go to the others. It returns false where no such name is known.
 func (f *Fleet) Pause(name string) bool { return f.setPaused(name, true) }
 
-// Resume lets a paused destination go on.
+// Resume lets what was paused go on.
 func (f *Fleet) Resume(name string) bool { return f.setPaused(name, false) }
 
 func (f *Fleet) setPaused(name string, paused bool) bool {
-	return f.move(name, func(p *post, _ time.Time) Moved {
-		p.gate.paused = paused
+	return f.move(name, LeverMoved, func(_ *post, g *gate, _ time.Time) Moved {
+		g.paused = paused
 		return LeverMoved
 	}) == LeverMoved
 }
 
-// ForceBreaker holds the destination's breaker open or closed, or leaves it to
+// ForceBreaker holds the endpoint's breaker open or closed, or leaves it to
 // itself again. Held open, nothing but another call lets anything through.
 func (f *Fleet) ForceBreaker(name string, to breaker.Forced) Moved {
-	return f.move(name, func(p *post, now time.Time) Moved {
-		g := &p.gate
+	return f.move(name, NoBreaker, func(_ *post, g *gate, now time.Time) Moved {
 		if g.breaker == nil && to != breaker.ForceAuto {
 			return NoBreaker
 		}
@@ -103,34 +57,74 @@ func (f *Fleet) ForceBreaker(name string, to breaker.Forced) Moved {
 // ClearHold ends what the endpoint asked for, for the messages that heard it too:
 // traffic comes back by the ramp.
 func (f *Fleet) ClearHold(name string) Moved {
-	return f.move(name, func(p *post, now time.Time) Moved {
-		if !now.Before(p.gate.heldUntil) {
+	return f.move(name, NotHeld, func(p *post, g *gate, now time.Time) Moved {
+		if !now.Before(g.heldUntil) {
 			return NotHeld
 		}
-		p.gate.heldUntil = time.Time{}
+		g.heldUntil = time.Time{}
 		p.wakeResting()
 		return LeverMoved
 	})
 }
 
 // SetRate sets how fast attempts at the destination begin, whatever the
-// configuration says; nil gives that its say again.
+// configuration says; nil gives that its say again. A group's members share one
+// rate: there is none by a member's name.
 func (f *Fleet) SetRate(name string, r *limit.Rate) Moved {
-	return f.move(name, func(p *post, now time.Time) Moved {
-		p.quota.lever = r
-		p.quota.setRate(now)
-		return LeverMoved
-	})
-}
-
-// move moves a lever at the post of the name, which is locked meanwhile.
-func (f *Fleet) move(name string, how func(p *post, now time.Time) Moved) (m Moved) {
 	f.mu.Lock()
 	l, ok := f.lanes[name]
 	f.mu.Unlock()
 	if !ok {
 		return NoDestination
 	}
-	l.post.change(func(_ *gate, now time.Time) { m = how(l.post, now) })
+	l.post.change(func(g *group, now time.Time) {
+		g.quota.lever = r
+		g.quota.setRate(now)
+	})
+	return LeverMoved
+}
+
+// move moves a lever at every gate that the name stands for. otherwise is what
+// comes of it where it moved at none of them.
+func (f *Fleet) move(name string, otherwise Moved, how func(p *post, g *gate, now time.Time) Moved) (m Moved) {
+	l, only := f.find(name)
+	if l == nil {
+		return NoDestination
+	}
+	m = otherwise
+	l.post.change(func(g *group, now time.Time) {
+		for _, at := range g.members {
+			if only != "" && at.name != only {
+				continue
+			}
+			if how(l.post, &at.gate, now) == LeverMoved {
+				m = LeverMoved
+			}
+		}
+	})
 	return m
+}
+
+// find returns the lane of a destination's name, or of an endpoint's: only is the
+// endpoint then, "" where the name stands for all.
+func (f *Fleet) find(name string) (_ *lane, only string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l, ok := f.lanes[name]; ok {
+		return l, ""
+	}
+	for _, l := range f.lanes {
+		if l.post.has(name) {
+			return l, name
+		}
+	}
+	return nil, ""
+}
+
+// has reports whether a member has the name.
+func (p *post) has(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.group.named(name)
+	return ok
 }

@@ -197,15 +197,19 @@ func (r *rig) nothingLeft() {
 		r.fleet.mu.Lock()
 		l := r.fleet.lanes[s.Destination]
 		r.fleet.mu.Unlock()
-		if n := l.post.gate.ramp.InFlight(); n != 0 {
-			r.Errorf("lane %s has %d left on its ramp", s.Destination, n)
+		l.post.mu.Lock()
+		for _, m := range l.post.group.members {
+			if n := m.gate.ramp.InFlight(); n != 0 || m.gate.busy != 0 {
+				r.Errorf("%s has %d left on its ramp and %d in flight", m.name, n, m.gate.busy)
+			}
+			if b := m.gate.breaker; b != nil && b.Snapshot(time.Now()).Trials != 0 {
+				r.Errorf("%s has trials left", m.name)
+			}
+			if m.line.uses != 0 {
+				r.Errorf("the connector of %s is in use", m.name)
+			}
 		}
-		if b := l.post.gate.breaker; b != nil && b.Snapshot(time.Now()).Trials != 0 {
-			r.Errorf("lane %s has trials left", s.Destination)
-		}
-		if l.line.uses != 0 {
-			r.Errorf("the connector of %s is in use", s.Destination)
-		}
+		l.post.mu.Unlock()
 	}
 }
 

@@ -15,21 +15,25 @@ import (
 type LaneStatus struct {
 	Destination string
 	// Pending of MaxPending places are taken; Busy of Workers attempts are in
-	// flight; Waiting messages stand at the gate.
+	// flight; Waiting messages stand at the gates.
 	Pending, MaxPending    int
 	Busy, Workers, Waiting int
-	// HasBreaker is false where the breaker is off.
+	// HasBreaker is false where no endpoint has one. Breaker is that of a plain
+	// destination; a group is open only where all are, and half-open where none is
+	// closed.
 	HasBreaker bool
 	Breaker    event.BreakerState
 	// OpenUntil is when an open breaker gives trials at the earliest.
 	OpenUntil time.Time
-	// HeldUntil is how long the endpoint asked to be left alone; zero for not.
+	// HeldUntil is how long the endpoint asked to be left alone, of a group the
+	// first of its members where all are held; zero for not.
 	HeldUntil time.Time
 	// Ramp is how many may be in flight while traffic comes back; zero when
-	// no ramp is on.
-	Ramp   int
+	// no ramp is on, and for a group.
+	Ramp int
+	// Paused says whether all endpoints are, Forced whether a lever holds all
+	// their breakers alike.
 	Paused bool
-	// Forced says whether a lever holds the breaker.
 	Forced breaker.Forced
 	// Rate is the rate limit in force, nil for none; ByLever says that a lever
 	// put it there. NextToken is when it lets the next attempt begin; zero for
@@ -39,6 +43,29 @@ type LaneStatus struct {
 	NextToken time.Time
 	// Retries is how many the retry budget allows now; nil without one.
 	Retries *int
+	// Endpoints are the members in their order; a plain destination has one, of
+	// its own name.
+	Endpoints []EndpointStatus
+}
+
+// EndpointStatus is how one endpoint stands now. What is not said here is as in
+// LaneStatus.
+type EndpointStatus struct {
+	Name string
+	// Busy of Limit attempts are in flight: its share of the workers.
+	Busy, Limit int
+	HasBreaker  bool
+	Breaker     event.BreakerState
+	OpenUntil   time.Time
+	HeldUntil   time.Time
+	Ramp        int
+	Paused      bool
+	Forced      breaker.Forced
+	// Health is zero where nothing has been checked.
+	Health event.Health
+	// Latency is the average that the strategy least_latency goes by; zero where
+	// nothing is known, and for a plain destination.
+	Latency time.Duration
 }
 
 // Status returns how every lane stands, by name.
@@ -65,12 +92,25 @@ func (l *lane) status(now time.Time) LaneStatus {
 	return s
 }
 
-// look fills in what the gate says, and returns what moved by itself.
-func (s *LaneStatus) look(p *post, now time.Time) []breaker.Move {
+// look fills in what the gates say, and returns what moved by itself.
+func (s *LaneStatus) look(p *post, now time.Time) []moved {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := &p.gate
-	s.Busy, s.Workers, s.Waiting, s.Paused = g.busy, g.workers, p.waiting, g.paused
+	g := &p.group
+	s.Busy, s.Workers, s.Waiting = g.busy, g.workers, p.queue.waiting
+	for _, m := range g.members {
+		e := m.gate.status(now)
+		e.Name = m.name
+		e.Latency, _ = g.picker.Latency(now, m.name)
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	s.sum()
+	s.limits(&g.quota, now)
+	return g.settle(nil)
+}
+
+func (g *gate) status(now time.Time) EndpointStatus {
+	s := EndpointStatus{Busy: g.busy, Limit: g.limit, Paused: g.paused, Health: g.health}
 	if now.Before(g.heldUntil) {
 		s.HeldUntil = g.heldUntil
 	}
@@ -82,20 +122,41 @@ func (s *LaneStatus) look(p *post, now time.Time) []breaker.Move {
 			s.OpenUntil = snap.OpenUntil
 		}
 	}
-	s.limits(g, now)
-	return g.settle()
+	return s
+}
+
+// sum makes of the endpoints what holds for the destination as a whole.
+func (s *LaneStatus) sum() {
+	for i, e := range s.Endpoints {
+		if i == 0 {
+			s.Paused, s.Forced, s.Breaker, s.HeldUntil = e.Paused, e.Forced, e.Breaker, e.HeldUntil
+		}
+		s.HasBreaker = s.HasBreaker || e.HasBreaker
+		s.Paused = s.Paused && e.Paused
+		s.Breaker = min(s.Breaker, e.Breaker)
+		if e.Forced != s.Forced {
+			s.Forced = breaker.ForceAuto
+		}
+		if e.HeldUntil.Before(s.HeldUntil) {
+			s.HeldUntil = e.HeldUntil
+		}
+		if !e.OpenUntil.IsZero() {
+			s.OpenUntil = earlier(s.OpenUntil, e.OpenUntil)
+		}
+	}
+	if s.Breaker != event.BreakerOpen {
+		s.OpenUntil = time.Time{}
+	}
+	if len(s.Endpoints) == 1 {
+		s.Ramp = s.Endpoints[0].Ramp
+	}
 }
 
 // limits fills in the rate limit and the retry budget.
-func (s *LaneStatus) limits(g *gate, now time.Time) {
-	s.Rate, s.ByLever = g.quota.rate(), g.quota.lever != nil
-	if g.quota.bucket != nil {
-		if t := g.quota.bucket.Look(now); t.After(now) {
-			s.NextToken = t
-		}
-	}
-	if g.quota.budget != nil {
-		s.Retries = new(g.quota.budget.Left(now))
+func (s *LaneStatus) limits(q *quota, now time.Time) {
+	s.Rate, s.ByLever, s.NextToken = q.rate(), q.lever != nil, q.wait(now, 0)
+	if q.budget != nil {
+		s.Retries = new(q.budget.Left(now))
 	}
 }
 
