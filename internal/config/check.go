@@ -208,7 +208,17 @@ func (l *loader) checkSettings(o origin, s connector.Settings) {
 	if s == nil {
 		return
 	}
-	for _, p := range s.Check() {
+	l.checkProblems(o, s.Check())
+	if v, ok := lookupField(s, "tls"); ok {
+		if t, ok := v.Interface().(*setting.ServerTLS); ok {
+			l.checkTLS(o.file, find(o.node, "tls"), t)
+		}
+	}
+}
+
+// checkProblems reports what a kind says of its settings, which stand at o.
+func (l *loader) checkProblems(o origin, found []connector.Problem) {
+	for _, p := range found {
 		n := find(o.node, p.Field)
 		if n != o.node && l.spoiled(o.file, n) {
 			continue
@@ -221,11 +231,6 @@ func (l *loader) checkSettings(o origin, s connector.Settings) {
 			l.warnf(o.file, n, "%s", message)
 		} else {
 			l.errorf(o.file, n, "%s", message)
-		}
-	}
-	if v, ok := lookupField(s, "tls"); ok {
-		if t, ok := v.Interface().(*setting.ServerTLS); ok {
-			l.checkTLS(o.file, find(o.node, "tls"), t)
 		}
 	}
 }

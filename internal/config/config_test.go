@@ -7,6 +7,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -136,6 +137,15 @@ func testOptions() Options {
 		CheckExpr: func(src string) error {
 			if strings.Count(src, "(") != strings.Count(src, ")") {
 				return &exprError{src}
+			}
+			return nil
+		},
+		CheckStore: func(s Store) error {
+			switch {
+			case strings.Contains(s.Prefix, "{"):
+				return errors.New("prefix: must not hold {")
+			case strings.HasSuffix(s.URL.Reveal(), "/zero"):
+				return errors.New("url: the database is a number, not in " + s.URL.Reveal())
 			}
 			return nil
 		},

@@ -113,17 +113,17 @@ func (d decoder) destinations(list *yaml.Node) {
 		n = target(n)
 		s := destinationEntry{origin: origin{d.f, n}}
 		var own reflect.Value
-		hints := ofGroupsAlone()
+		what, hints := "a destination", ofGroupsAlone()
 		switch typ, ok := d.typeOf(n, "destination", groupTypes(reg)); {
 		case typ == TypeGroup:
 			s.group = new(defaultGroup())
-			own, hints = reflect.ValueOf(s.group).Elem(), nil
+			own, what, hints = reflect.ValueOf(s.group).Elem(), "a group; what its members have belongs into members", nil
 		case ok:
 			s.kind, _ = reg.Destination(typ)
 			s.settings = s.kind.New()
 			own = reflect.ValueOf(s.settings).Elem()
 		}
-		d.item(n, "a destination", hints, reflect.ValueOf(&s.writtenDestination).Elem(), own)
+		d.item(n, what, hints, reflect.ValueOf(&s.writtenDestination).Elem(), own)
 		d.l.destinations = append(d.l.destinations, s)
 	}
 }

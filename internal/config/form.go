@@ -55,7 +55,7 @@ func formOf(t reflect.Type, tg tags) form {
 		return formSize
 	case reflect.TypeFor[setting.Ratio]():
 		return formRatio
-	case reflect.TypeFor[setting.Secret]():
+	case reflect.TypeFor[setting.Secret](), reflect.TypeFor[storeURL]():
 		return formSecret
 	case reflect.TypeFor[failure.Tag]():
 		return formTag

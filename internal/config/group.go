@@ -127,6 +127,7 @@ func (m *memberList) decode(d decoder, n *yaml.Node) {
 		e := memberEntry{origin: origin{d.f, n}}
 		if typ := child(n, "type"); typ != nil && typ.Value == TypeGroup {
 			d.l.errorf(d.f, typ, "a group can't be a member of a group; list its members here, or name it as a fallback")
+			d.item(n, "a member", nil, reflect.ValueOf(&e.writtenMember).Elem(), reflect.Value{})
 			*m = append(*m, e)
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/setting"
 )
@@ -162,8 +163,18 @@ func (l *loader) checkHedge(e *destinationEntry, d *Destination) {
 	}
 }
 
-// checkBatch wants kinds that can send several messages in one request.
+// checkBatch wants kinds that can send several messages in one request, and
+// settings of theirs that fit it, or its absence.
 func (l *loader) checkBatch(e *destinationEntry, d *Delivery) {
+	load := connector.OneMessage
+	if d.Batch != nil {
+		load = connector.ManyMessages
+	}
+	for _, on := range e.endpoints() {
+		if s, ok := on.settings.(connector.Batching); ok {
+			l.checkProblems(on.origin, s.CheckBatch(load))
+		}
+	}
 	if d.Batch == nil {
 		return
 	}

@@ -43,7 +43,7 @@ func TestGoodTopLevel(t *testing.T) {
 		t.Errorf("traces %+v", c.Traces)
 	}
 	want := []string{
-		"pawl.yaml", "destinations/ledger.yaml", "routes.d/10-orders.yml", "routes.d/20-support.yaml",
+		"pawl.yaml", "destinations/ledger.yaml", "routes.d/10-orders.yml", "routes.d/20-support.yaml", "routes.d/30-tickets.yml",
 	}
 	for i := range want {
 		want[i] = filepath.Join(base, want[i])

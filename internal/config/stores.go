@@ -37,7 +37,7 @@ const (
 type writtenStore struct {
 	Name    string             `yaml:"name" secret:"never" doc:"unique among the stores"`
 	Type    string             `yaml:"type" enum:"memory,redis" doc:"memory is this relay's own, redis is shared"`
-	URL     setting.Secret     `yaml:"url" doc:"redis: redis://[user[:password]@]host[:port][/database], rediss:// for TLS, or unix://…/path; the password best a {{secrets.NAME}}"`
+	URL     storeURL           `yaml:"url" doc:"redis: redis://[user[:password]@]host[:port][/database], rediss:// for TLS, or unix://…/path; the password best a {{secrets.NAME}}"`
 	Prefix  string             `yaml:"prefix" secret:"never" default:"pawl:" doc:"redis: goes before every key, so that several can use one database"`
 	Retry   writtenStoreRetry  `yaml:"retry" doc:"how an operation is tried again before the relay goes on without the store"`
 	Timeout *setting.Duration  `yaml:"timeout" default:"250ms" doc:"per try"`
@@ -51,6 +51,34 @@ type writtenStoreRetry struct {
 	Jitter     *backoff.Jitter   `yaml:"jitter" enum:"full,equal,none" default:"full" doc:"how waits are spread: full is 0 to w, equal is w/2 to w, none is w"`
 }
 
+// storeURL is a URL that may have a password in it. The password is hidden in
+// everything that is printed, and the rest is not: an address helps whoever
+// reads an error. Of what is no URL nobody can tell, so it is hidden whole.
+type storeURL struct{ secret setting.Secret }
+
+func (s *storeURL) decode(d decoder, n *yaml.Node) {
+	d.own(n, reflect.ValueOf(&s.secret).Elem(), "url", func() error { return s.secret.UnmarshalYAML(n) })
+	text := s.secret.Reveal()
+	u, err := url.Parse(text)
+	if err != nil || u.User == nil && strings.Contains(text, "@") { // a # in the password, say
+		d.l.secrets.add(text)
+		return
+	}
+	if password, has := u.User.Password(); has {
+		d.l.secrets.add(password)
+		d.l.secrets.add(asWritten(text))
+	}
+}
+
+// asWritten returns the password of a URL as it stands there, escaped perhaps.
+func asWritten(text string) string {
+	_, rest, _ := strings.Cut(text, "://")
+	rest, _, _ = strings.Cut(rest, "/")
+	at := strings.LastIndexByte(rest, '@')
+	_, password, _ := strings.Cut(rest[:max(at, 0)], ":")
+	return password
+}
+
 // storeEntry is a store as it was read.
 type storeEntry struct {
 	origin
@@ -62,11 +90,6 @@ func (d decoder) stores(list *yaml.Node) {
 		n = target(n)
 		s := storeEntry{origin: origin{d.f, n}}
 		d.mapping(n, "a store", reflect.ValueOf(&s.writtenStore).Elem())
-		if u, err := url.Parse(s.URL.Reveal()); err == nil && u.User != nil {
-			// The whole URL is hidden as it is; so is the password by itself.
-			password, _ := u.User.Password()
-			d.l.secrets.add(password)
-		}
 		d.l.stores = append(d.l.stores, s)
 	}
 }
@@ -78,7 +101,7 @@ func buildStore(e *storeEntry) Store {
 	p.Backoff.Max = said(e.Retry.MaxBackoff, max(setting.Duration(p.Backoff.Max), setting.Duration(p.Backoff.Initial))).D()
 	p.Backoff.Jitter = said(e.Retry.Jitter, p.Backoff.Jitter)
 	p.Timeout = said(e.Timeout, setting.Duration(p.Timeout)).D()
-	s := Store{Name: e.Name, Type: e.Type, URL: e.URL, Prefix: e.Prefix, TLS: e.TLS, Retry: p, Digest: digest(e.TLS), At: e.at()}
+	s := Store{Name: e.Name, Type: e.Type, URL: e.URL.secret, Prefix: e.Prefix, TLS: e.TLS, Retry: p, Digest: digest(e.TLS), At: e.at()}
 	if s.Prefix == "" && s.Type == StoreRedis {
 		s.Prefix = DefaultPrefix
 	}
@@ -127,7 +150,7 @@ func (l *loader) checkStoreType(e *storeEntry) {
 // checkRedis looks at what names the server.
 func (l *loader) checkRedis(e *storeEntry, s Store) {
 	at := func(key string) *yaml.Node { return find(e.node, key) }
-	if e.URL.Empty() {
+	if e.URL.secret.Empty() {
 		if !l.spoiled(e.file, at("url")) {
 			l.errorf(e.file, at("url"), "a store of type redis needs url, such as redis://127.0.0.1:6379/0")
 		}
