@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/semaphore"
@@ -15,6 +16,7 @@ type lane struct {
 	places *semaphore.Semaphore
 	post   *post
 	chores chores
+	spec   atomic.Pointer[Spec] // the newest; never nil once installed
 }
 
 // Place is a message's place in a lane, or several of them for the several
@@ -86,6 +88,7 @@ func (l *lane) apply(spec *Spec, endpoints []Endpoint) {
 	for _, n := range closes {
 		l.post.close(n)
 	}
+	l.spec.Store(spec)
 	l.tend(spec)
 }
 

@@ -18,7 +18,7 @@ type stay struct {
 	deadline time.Time // ends the retrying; zero for none
 	once     time.Time // set past the deadline: one attempt, over by then
 	w        waiter    // w.been is where the message was
-	room     [2]been
+	room     [1]been
 	own      attempt   // what goes before any hedge
 	ready    time.Time // since when the next attempt could have begun
 	number   int       // of the last attempt
