@@ -55,10 +55,14 @@ type Engine struct {
 	relay   *relay.Relay
 	letters deadletter.Store
 	unlock  func() error // gives the letters' place up
+	shared  stores
 
 	mu     sync.Mutex // guards what follows, and orders Apply
 	config *config.Config
 	set    *deliver.Set
+	stores *storeSet         // of config
+	taking *storeSet         // of the one that Apply is putting in force
+	seen   map[string]seen   // by the name of its source
 	open   map[string]opened // by the name of the endpoint
 	writer *deadletter.Writer
 }
@@ -81,6 +85,7 @@ func NewEngine(c *config.Config, o EngineOptions) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: o, letters: letters, unlock: unlock, open: map[string]opened{}}
+	e.shared.events, e.shared.log = o.Events, o.Log
 	fleet := deliver.Options{Events: o.Events, Log: o.Log, Redact: o.Redact}
 	if o.Trace != nil {
 		fleet.Trace = o.Trace
@@ -134,9 +139,13 @@ func (e *Engine) Apply(c *config.Config) (generation int, err error) {
 	if err := e.unchangeable(c); err != nil {
 		return 0, err
 	}
+	if e.taking, err = e.shared.take(c, e.stores); err != nil {
+		return 0, err
+	}
 	fresh := map[string]opened{}
 	defer func() {
 		if err != nil { // close what was opened for nothing
+			e.taking.release()
 			for name, o := range fresh {
 				if e.open[name].dest != o.dest {
 					err = errors.Join(err, o.dest.Close())
@@ -162,15 +171,20 @@ func (e *Engine) Apply(c *config.Config) (generation int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	sources, seen, err := e.sourceSpecs(c)
+	if err != nil {
+		return 0, err
+	}
 	if err := e.relay.MaySwap(); err != nil {
 		return 0, err
 	}
 	e.fleet.Install(set)
-	generation, err = e.relay.Swap(relay.Config{Routes: bySource, Destinations: set, Sources: e.sourceSpecs(c)})
+	generation, err = e.relay.Swap(relay.Config{Routes: bySource, Destinations: set, Sources: sources, Release: e.taking.release})
 	if err != nil {
 		return 0, err
 	}
 	e.config, e.set, e.open = c, set, fresh
+	e.stores, e.seen = e.taking, seen
 	e.writer = e.newWriter(c, set)
 	return generation, nil
 }
@@ -201,8 +215,10 @@ func (e *Engine) unchangeable(c *config.Config) error {
 	return nil
 }
 
-func (e *Engine) sourceSpecs(c *config.Config) []relay.SourceSpec {
-	specs := make([]relay.SourceSpec, 0, len(c.Sources))
+// sourceSpecs makes what the relay is told of the sources, and what those that
+// drop repeats have seen.
+func (e *Engine) sourceSpecs(c *config.Config) (specs []relay.SourceSpec, _ map[string]seen, err error) {
+	specs, next := make([]relay.SourceSpec, 0, len(c.Sources)), map[string]seen{}
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		spec := relay.SourceSpec{Name: s.Name, MaxInFlight: int64(s.MaxInFlight), MaxInFlightBytes: s.MaxInFlightBytes}
@@ -212,9 +228,12 @@ func (e *Engine) sourceSpecs(c *config.Config) []relay.SourceSpec {
 		if s.Unrouted == config.UnroutedDeadLetter {
 			spec.Unrouted = relay.DeadLetterUnrouted
 		}
+		if spec.Dedupe, err = e.dedupe(c, s, next); err != nil {
+			return nil, nil, err
+		}
 		specs = append(specs, spec)
 	}
-	return specs
+	return specs, next, nil
 }
 
 // write keeps a dead letter, without secrets in what it died of, in the write
@@ -233,6 +252,10 @@ func (e *Engine) write(ctx context.Context, l *message.DeadLetter) error {
 func (e *Engine) Stop(ctx context.Context) error {
 	err := e.relay.Stop(ctx)
 	e.fleet.Close()
+	e.mu.Lock()
+	e.stores.release()
+	e.mu.Unlock()
+	e.shared.wait()
 	return errors.Join(err, e.letters.Close(), e.unlock())
 }
 

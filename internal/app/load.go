@@ -3,7 +3,6 @@ package app
 import (
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
-	"github.com/pawlhq/pawl/internal/kv/redis"
 	"github.com/pawlhq/pawl/internal/transform/jq"
 	"github.com/pawlhq/pawl/internal/transform/schema"
 )
@@ -28,11 +27,7 @@ func Load(paths []string, kinds *connector.Registry) (*config.Config, *config.Re
 // checkStore says what is wrong with a store of type redis. Nothing is dialed:
 // a store connects with its first operation.
 func checkStore(s config.Store) error {
-	tls, err := s.TLS.Config()
-	if err != nil {
-		return err
-	}
-	store, err := redis.New(redis.Options{URL: s.URL, Prefix: s.Prefix, TLS: tls})
+	store, err := openRedis(s)
 	if err != nil {
 		return err
 	}

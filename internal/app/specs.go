@@ -23,7 +23,7 @@ func (e *Engine) spec(c *config.Config, d *config.Destination, fresh map[string]
 	}
 	spec, err := specOf(d, open)
 	if err == nil && d.Delivery.BudgetStore != "" {
-		spec.BudgetCounters = e.counters(d.Delivery.BudgetStore)
+		spec.BudgetCounters, err = e.counters(d.Delivery.BudgetStore)
 	}
 	return spec, err
 }
@@ -148,6 +148,12 @@ func sameEnv(a, b connector.Env) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// counters returns what counts retry budgets in the store of the name; nil
-// counts them in this relay.
-func (e *Engine) counters(string) kv.Counters { return nil }
+// counters returns the store of the name, in which several relays count a retry
+// budget together.
+func (e *Engine) counters(name string) (kv.Counters, error) {
+	store, ok := e.taking.byName[name]
+	if !ok {
+		return nil, fmt.Errorf("retry_budget.store: no store %q is configured", name)
+	}
+	return store, nil
+}

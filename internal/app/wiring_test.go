@@ -97,8 +97,9 @@ func TestEveryKeyReachesTheEngine(t *testing.T) {
 	}
 	e := &Engine{opts: EngineOptions{Registry: builtin.Connectors()}}
 	want := relay.SourceSpec{Name: "web", MaxInFlight: 3, MaxInFlightBytes: 2 << 10, Unrouted: relay.DeadLetterUnrouted}
-	if got := e.sourceSpecs(c); len(got) != 1 || got[0] != want {
-		t.Errorf("sources: %+v, want %+v", got, want)
+	got, _, err := e.sourceSpecs(c)
+	if err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("sources: %+v, %v, want %+v", got, err, want)
 	}
 }
 

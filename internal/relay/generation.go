@@ -14,15 +14,19 @@ type Config struct {
 	// Destinations are those that the routes' targets are of.
 	Destinations *deliver.Set
 	Sources      []SourceSpec
+	// Release is called once when another configuration is in force and the last
+	// message of this one has ended; nil is not. It must not block.
+	Release func()
 }
 
 // Generation is one configuration at work. Messages keep the one they began
 // with.
 type Generation struct {
-	number int
-	routes map[string][]*Route
-	set    *deliver.Set
-	open   int // messages that use it; guarded by Relay.mu
+	number  int
+	routes  map[string][]*Route
+	set     *deliver.Set
+	release func()
+	open    int // messages that use it; guarded by Relay.mu
 }
 
 // maxDraining bounds the older generations that still have messages: more
@@ -51,7 +55,7 @@ func (r *Relay) Swap(c Config) (int, error) {
 	}
 	r.mu.Lock()
 	old := r.current
-	g := &Generation{number: 1, routes: c.Routes, set: c.Destinations}
+	g := &Generation{number: 1, routes: c.Routes, set: c.Destinations, release: c.Release}
 	if old != nil {
 		g.number = old.number + 1
 		if old.open > 0 {
@@ -63,7 +67,7 @@ func (r *Relay) Swap(c Config) (int, error) {
 	over := old != nil && old.open == 0
 	r.mu.Unlock()
 	if over {
-		r.opts.Fleet.Retire(old.set)
+		r.retire(old)
 	}
 	return g.number, nil
 }
@@ -98,6 +102,14 @@ func (r *Relay) end(g *Generation) {
 	}
 	r.mu.Unlock()
 	if over {
-		r.opts.Fleet.Retire(g.set)
+		r.retire(g)
+	}
+}
+
+// retire gives back what a configuration had that is over.
+func (r *Relay) retire(g *Generation) {
+	r.opts.Fleet.Retire(g.set)
+	if g.release != nil {
+		g.release()
 	}
 }

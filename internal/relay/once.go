@@ -88,6 +88,18 @@ func (in *intake) round(ctx context.Context, d connector.Delivery, o *once) (s s
 	}
 	defer r.leave()
 	o.leaveJoined()
+	return in.inRoom(ctx, d, spec, o)
+}
+
+// inRoom is round for a message that has room. Until its claim has its end it
+// holds a configuration, and so the store.
+func (in *intake) inRoom(ctx context.Context, d connector.Delivery, spec SourceSpec, o *once) (s settled) {
+	if spec.Dedupe == nil && o.stage == unasked {
+		return in.settle(ctx, d, spec)
+	}
+	g := in.relay.begin()
+	defer in.relay.end(g)
+	defer func() { o.end(in.relay, &s) }()
 	if o.stage == unasked {
 		in.ask(d, spec.Dedupe, o)
 		if s, over := o.found(d, o.look(in.relay)); over || o.stage == waits {
@@ -100,9 +112,6 @@ func (in *intake) round(ctx context.Context, d connector.Delivery, o *once) (s s
 // ask finds the message's key.
 func (in *intake) ask(d connector.Delivery, by *Dedupe, o *once) {
 	o.stage = passes
-	if by == nil {
-		return
-	}
 	key, err := by.key(in.relay.work, d.Message)
 	if err == nil && key != "" {
 		o.by, o.key = by, key

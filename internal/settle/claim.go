@@ -59,7 +59,7 @@ func (c *Claim) begin(ctx context.Context) Found {
 func (c *Claim) ask(ctx context.Context) Found {
 	d := c.of
 	state, err := d.store.Mark(ctx, c.stored(), c.owner, d.lease)
-	d.heard(ctx, kv.OpMark, err)
+	d.heard(ctx, err)
 	switch {
 	case err != nil: // it goes on without
 		u, ok := errors.AsType[*kv.Unavailable](err)
@@ -159,7 +159,7 @@ func (c *Claim) Settle(ctx context.Context) {
 		if errors.Is(err, kv.ErrLost) { // another has it, or has settled it: both are as good
 			err = nil
 		}
-		d.heard(ctx, kv.OpSettle, err)
+		d.heard(ctx, err)
 	}
 	c.ticket.Keep(Outcome{})
 }
@@ -170,7 +170,7 @@ func (c *Claim) Forget(ctx context.Context) {
 	c.stop()
 	if d := c.of; c.marked {
 		err := d.store.Forget(ctx, c.stored(), c.owner)
-		d.heard(ctx, kv.OpForget, err)
+		d.heard(ctx, err)
 	}
 	c.ticket.Forget() // last: who waits here would find the mark
 }
@@ -212,12 +212,12 @@ func (c *Claim) keep(ctx context.Context) bool {
 	if c.marked {
 		err := d.store.Keep(ctx, c.stored(), c.owner, d.lease)
 		if !errors.Is(err, kv.ErrLost) {
-			d.heard(ctx, kv.OpKeep, err)
+			d.heard(ctx, err)
 			return true
 		}
 	}
 	state, err := d.store.Mark(ctx, c.stored(), c.owner, d.lease)
-	d.heard(ctx, kv.OpMark, err)
+	d.heard(ctx, err)
 	c.marked = c.marked || err != nil || state.Found == kv.Mine
 	return err != nil || state.Found == kv.Mine // else another relay has it by now
 }

@@ -26,8 +26,6 @@ type DedupeOptions struct {
 	// Lease is how long a mark in progress blocks the others where its relay
 	// died, and is renewed at every third of it; 10 seconds where it is zero.
 	Lease time.Duration
-	// Failed is told of each operation that the store failed; nil tells nobody.
-	Failed func(op kv.Op, err error)
 }
 
 const (
@@ -62,7 +60,6 @@ type Dedupe struct {
 	lease time.Duration
 	store kv.Marks
 	scope string
-	tell  func(kv.Op, error)
 	// name and number make the names of the claims: the fences of their marks.
 	name   string
 	number atomic.Uint64
@@ -80,12 +77,9 @@ func NewDedupe(o DedupeOptions) *Dedupe {
 	if o.Lease <= 0 {
 		o.Lease = defaultLease
 	}
-	if o.Failed == nil {
-		o.Failed = func(kv.Op, error) {}
-	}
 	return &Dedupe{
 		local: NewMemory(Options{Keep: o.TTL, Max: o.Max}), ttl: o.TTL, lease: o.Lease,
-		store: o.Store, scope: o.Scope, tell: o.Failed, name: rand.Text(),
+		store: o.Store, scope: o.Scope, name: rand.Text(),
 	}
 }
 
@@ -127,19 +121,16 @@ func (d *Dedupe) mayAsk(now time.Time) bool {
 }
 
 // heard notes how an operation of the store ended. An end of ctx, which is the
-// relay's own, says nothing of the store.
-func (d *Dedupe) heard(ctx context.Context, op kv.Op, err error) {
+// caller's own, says nothing of the store.
+func (d *Dedupe) heard(ctx context.Context, err error) {
 	if err != nil && ctx.Err() != nil {
 		return
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if goneAway(err) {
 		d.away = time.Now().Add(storeRest)
 	} else {
 		d.away = time.Time{}
-	}
-	d.mu.Unlock()
-	if err != nil {
-		d.tell(op, err)
 	}
 }
