@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
@@ -70,7 +75,7 @@ func TestSchemaTakesWhatLoads(t *testing.T) {
 		}
 	}
 	// Mistakes that only the loader can see are no business of the schema.
-	for _, name := range []string{"cycle", "unknown-names", "names-twice", "listeners", "spans"} {
+	for _, name := range []string{"cycle", "unknown-names", "names-twice", "listeners", "spans", "group-members-named"} {
 		if err := s.Validate(fileAsJSON(t, filepath.Join("testdata", "mistakes", name+".yaml"))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -82,6 +87,7 @@ func TestSchemaRefuses(t *testing.T) {
 	for _, name := range []string{
 		"unknown-key", "unknown-key-in-destination", "unknown-key-nested", "unknown-key-of-later-work", "wrong-types",
 		"bad-values", "unknown-type", "lists-wrong", "breaker-wrong", "dead-letter", "not-a-mapping",
+		"group-member-settings", "group-keys-elsewhere", "groups", "hedge", "batch", "stores", "dedupe", "notify",
 	} {
 		if err := s.Validate(fileAsJSON(t, filepath.Join("testdata", "mistakes", name+".yaml"))); err == nil {
 			t.Errorf("%s passes the schema", name)
@@ -116,7 +122,11 @@ func TestKeysAgree(t *testing.T) {
 			}
 		}
 	}
-	walk(reflect.TypeFor[written]())
+	for _, typ := range []reflect.Type{
+		reflect.TypeFor[written](), reflect.TypeFor[writtenGroup](), reflect.TypeFor[writtenMember](),
+	} {
+		walk(typ)
+	}
 }
 
 func TestGenerated(t *testing.T) {
@@ -146,7 +156,7 @@ func TestDefaultsAgree(t *testing.T) {
 		}
 	}
 	w := defaultWritten()
-	for _, v := range []any{w, w.Jobs, w.Jobs.Retention, w.HTTP, w.Secrets, w.Log, w.Telemetry.Traces, w.DeadLetter, defaultSource()} {
+	for _, v := range []any{w, w.Jobs, w.Jobs.Retention, w.HTTP, w.Secrets, w.Log, w.Telemetry.Traces, w.DeadLetter, defaultSource(), defaultGroup()} {
 		compare(reflect.ValueOf(v))
 	}
 	// What is nil in the written form is filled in when resolved: the tags are
@@ -166,17 +176,61 @@ func TestDefaultsAgree(t *testing.T) {
 			}
 		}
 	}
-	path := filepath.Join(t.TempDir(), "pawl.yaml")
-	write(t, path, b.String())
-	c, report := Load([]string{path}, testOptions())
-	if c == nil {
-		t.Fatal(report.Err())
-	}
+	c := loaded(t, b.String())
 	got, want := c.Destinations[0].Delivery, resolveDelivery(inherited(&writtenDelivery{}, &writtenDelivery{}))
 	got.From, want.From, got.Retry.From, want.Retry.From = nil, nil, nil, nil
 	got.DeliveredOn, got.Transforms, got.ForwardHeaders = nil, nil, nil // empty, not nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the tags say\n%+v, in force is\n%+v", got, want)
+	}
+}
+
+// TestDefaultsOfMappingsAgree is the same of mappings that are not there unless
+// they are said: what their tags tell of changes nothing.
+func TestDefaultsOfMappingsAgree(t *testing.T) {
+	load := func(tags func(typ reflect.Type) string) *Config {
+		return loaded(t, fmt.Sprintf(`
+stores: [ { name: s, type: redis, url: "redis://localhost"%s, retry: { attempts: 2%s } } ]
+sources: [ { name: web, type: http, listen: ":1", dedupe: { key: .id%s } } ]
+defaults: { retry_budget: { store: s%s } }
+destinations:
+  - { name: a, type: https, url: "https://a", batch: { max_bytes: 1MiB%s } }
+  - { name: g, type: group, idempotent: true, hedge: { after: p95%s }, health_check: { path: /%s }, members: [ { name: one, type: https, url: "https://a"%s }, { name: two, type: https, url: "https://b" } ] }
+  - { name: h, type: group, members: [ { type: https, url: "https://b" } ]%s }
+notify: [ { to: [a]%s } ]
+`, tags(reflect.TypeFor[writtenStore]()), tags(reflect.TypeFor[writtenStoreRetry]()), tags(reflect.TypeFor[writtenDedupe]()), tags(reflect.TypeFor[writtenBudget]()),
+			tags(reflect.TypeFor[writtenBatch]()), tags(reflect.TypeFor[writtenHedge]()), tags(reflect.TypeFor[writtenHealth]()),
+			tags(reflect.TypeFor[writtenMember]()), tags(reflect.TypeFor[writtenGroup]()), tags(reflect.TypeFor[writtenNotice]())))
+	}
+	// Those that stand there already, that are words for the reader, that are
+	// empty lists, and the weight, which this strategy has not.
+	skip := []string{"attempts", "max_bytes", "name", "success", "transforms", "delivered_on", "forward_headers", "weight"}
+	got := load(func(typ reflect.Type) string {
+		var b strings.Builder
+		for _, f := range fieldsOf(typ) {
+			if f.tags.standard != "" && !slices.Contains(skip, f.key) {
+				value := f.tags.standard
+				if indirect(f.typ).Kind() == reflect.String {
+					value = strconv.Quote(value)
+				}
+				fmt.Fprintf(&b, ", %s: %s", f.key, value)
+			}
+		}
+		if b.Len() == 0 {
+			t.Errorf("%s tells of no default", typ)
+		}
+		return b.String()
+	})
+	want := load(func(reflect.Type) string { return "" })
+	for _, diff := range []string{
+		cmp.Diff(want.Stores, got.Stores, cmpopts.IgnoreTypes(Place{}), cmp.Comparer(func(a, b setting.Secret) bool { return a == b })),
+		cmp.Diff(want.Sources[0].Dedupe, got.Sources[0].Dedupe),
+		cmp.Diff(want.Destinations, got.Destinations, cmpopts.IgnoreTypes(Place{}, map[string]string{}), cmpopts.IgnoreInterfaces(struct{ connector.Settings }{})),
+		cmp.Diff(want.Notify, got.Notify, cmpopts.IgnoreTypes(Place{})),
+	} {
+		if diff != "" {
+			t.Errorf("in force (-), told of (+):\n%s", diff)
+		}
 	}
 }
 
