@@ -14,22 +14,27 @@ import (
 	"github.com/pawlhq/pawl/internal/connector/file"
 	"github.com/pawlhq/pawl/internal/connector/http"
 	"github.com/pawlhq/pawl/internal/core/backoff"
+	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/limit"
+	"github.com/pawlhq/pawl/internal/kv"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
 // The least that a configuration says: everything else is a default.
 const least = `
-sources: [ { name: web, type: http, listen: "127.0.0.1:8080" } ]
-routes: [ { name: all, from: [web], to: [api, disk, bad, said] } ]
+sources: [ { name: web, type: http, listen: "127.0.0.1:8080" }, { name: once, type: http, listen: "127.0.0.1:8081", dedupe: { key: .id } } ]
+routes: [ { name: all, from: [web, once], to: [api, disk, bad, said, group] } ]
+stores: [ { name: shared, type: redis, url: "redis://127.0.0.1:6379/0" } ]
+notify: [ { to: [api] } ]
 destinations:
   - { name: api, type: https, url: "https://api.internal/x" }
   - { name: disk, type: file, path: out.ndjson }
   - { name: bad, type: faulty }
-  - { name: said, type: https, url: "https://api.internal/y", circuit_breaker: { open_for: 7s }, rate_limit: { per_second: 2.5 }, retry_budget: true }
+  - { name: said, type: https, url: "https://api.internal/y", circuit_breaker: { open_for: 7s }, rate_limit: { per_second: 2.5 }, retry_budget: true, batch: true }
+  - { name: group, type: group, retry_budget: { store: shared }, idempotent: true, hedge: { after: p95 }, health_check: { path: / }, members: [ { type: http, url: "http://127.0.0.1:1" }, { type: http, url: "http://127.0.0.1:2" } ] }
 jobs: { queues: { emails: {} } }
 `
 
@@ -55,7 +60,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	d, web := &dest("api").Delivery, &c.Sources[0]
 	listens, asks := web.Settings.(*http.SourceSettings), dest("api").Settings.(*http.DestinationSettings)
 	disk, bad := dest("disk").Settings.(*file.Settings), dest("bad").Settings.(*faulty.Settings)
-	letters := c.DeadLetter.Retry
+	letters, group := c.DeadLetter.Retry, dest("group").Group
 
 	for _, row := range []struct {
 		key       string
@@ -99,6 +104,22 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		{"transforms", d.Transforms, []config.Transform(nil)},
 		{"forward_headers", d.ForwardHeaders, []string(nil)},
 		{"idempotency_header", d.IdempotencyHeader, "Idempotency-Key"},
+
+		{"idempotent", d.Idempotent, false},
+		{"batch", d.Batch, (*config.Batch)(nil)},
+		{"batch: true", dest("said").Delivery.Batch, &config.Batch{MaxMessages: 100, MaxBytes: 1 << 20, MaxWait: 50 * time.Millisecond}},
+		{"strategy", group.Strategy, balance.Failover},
+		{"members[].name", group.Members[1].Name, "group/2"},
+		{"members[].weight", group.Members[1].Weight, 1},
+		{"hedge", dest("group").Delivery.Hedge, &config.Hedge{Max: 1}},
+		{"health_check", group.Health, &config.HealthCheck{
+			Path: "/", Interval: 10 * time.Second, Timeout: 2 * time.Second, UnhealthyAfter: 3, HealthyAfter: 1,
+		}},
+		{"dedupe of no source", web.Dedupe, (*config.Dedupe)(nil)},
+		{"dedupe", c.Sources[1].Dedupe, &config.Dedupe{Key: ".id", TTL: 10 * time.Minute, MaxEntries: 1 << 17}},
+		{"notify.on", c.Notify[0].On, []config.AlertEvent{config.AlertDeadLetter, config.AlertCircuitOpen}},
+		{"notify.every", c.Notify[0].Every, time.Minute},
+		{"stores.retry", c.Stores[0].Retry, kv.DefaultPolicy()},
 
 		{"dead_letter.type", c.DeadLetter.Type, config.DeadLetterFile},
 		{"dead_letter.path", c.DeadLetter.Path, filepath.Join(folder, "pawl-data", "dead")},
