@@ -46,9 +46,12 @@ func amplificationOf(w *walk) *Amplification {
 		if f.Attempts > 0 {
 			f.Endpoints = s.Attempts[0].Sends
 		}
-		sends := f.Attempts * f.Endpoints
-		part := fmt.Sprint(f.Attempts)
-		if f.Endpoints > 1 {
+		sends := 0
+		for _, try := range s.Attempts {
+			sends += try.Sends
+		}
+		part := fmt.Sprint(sends)
+		if f.Endpoints > 1 && sends == f.Attempts*f.Endpoints { // the deadline may cut a round short
 			part = fmt.Sprintf("%d × %d", f.Attempts, f.Endpoints)
 		}
 		parts = append(parts, part)

@@ -17,6 +17,9 @@ type Patience struct {
 	// Tries is that time while every breaker is closed still, for too few
 	// messages have failed.
 	Tries Window `json:"tries"`
+	// Spent is when it can come the earliest with the retry budgets spent, which
+	// other messages may have done; nil where no destination of the chain has one.
+	Spent *setting.Duration `json:"budget_spent,omitzero"`
 	// Open is the same from the moment on in which the breakers are open; nil
 	// where no destination of the chain has one.
 	Open *OpenPatience `json:"open,omitzero"`
@@ -45,7 +48,7 @@ type Longest struct {
 // patienceOf says how long the chain bears that everything is away. w must be the
 // walk with a failure that is worth a retry.
 func patienceOf(w *walk) *Patience {
-	p := &Patience{Tries: w.over}
+	p := &Patience{Tries: w.over, Spent: w.spent()}
 	open, guarded := Window{}, false
 	for i, d := range w.at {
 		guards := breakersOf(d)
@@ -65,6 +68,25 @@ func patienceOf(w *walk) *Patience {
 	return p
 }
 
+// spent is when a message has left every destination, those with a budget after
+// their first try; nil where none has one.
+func (w *walk) spent() *setting.Duration {
+	at, bounded := Window{}, false
+	for i, d := range w.at {
+		if d.Delivery.RetryBudget == nil {
+			at = w.stays[i].left(at, w.ends[i])
+			continue
+		}
+		bounded = true
+		at.Earliest += w.stays[i].tries[0].fast
+		at.Latest = w.stays[i].left(at, w.ends[i]).Latest
+	}
+	if !bounded {
+		return nil
+	}
+	return new(min(at.Earliest, w.over.Earliest))
+}
+
 // past reports whether the retrying is over before it begins.
 func past(entered Window, end *Window) bool { return end != nil && entered.Earliest >= end.Earliest }
 
@@ -76,15 +98,19 @@ func (w *walk) waitsAt(i int, entered Window, guards []breaker.Settings) *OpenPa
 	at := setting.Duration(0) // the moment of a message's tries, the first of which found it open
 	end := w.ends[i]
 	var earliest *setting.Duration
-	for _, next := range openings(guards, d.Delivery.Retry.Attempts-1) {
+	for n, next := range openings(guards, d.Delivery.Retry.Attempts-1) {
 		// A wait that would end past the end is not begun, by the first message or
-		// by one that comes later.
+		// by one that comes later. It is seen after the backoff, if not before.
 		if end != nil && earliest == nil && entered.Latest+next > end.Earliest {
-			earliest = new(max(entered.Earliest+at, end.Earliest-(next-at)))
+			seen := at + setting.Duration(d.Delivery.Retry.Decide(away(), n+1, 0).Wait)
+			if entered.Latest+seen > end.Earliest {
+				seen = at
+			}
+			earliest = new(max(entered.Earliest+seen, end.Earliest-(next-at)))
 		}
 		at = next
 	}
-	p.Earliest = entered.Earliest + max(at, w.stays[i].tries[len(w.stays[i].tries)-1].fast)
+	p.Earliest = entered.Earliest + max(at, w.stays[i].last.Earliest)
 	if earliest != nil {
 		p.Earliest = min(p.Earliest, *earliest)
 	}

@@ -34,7 +34,8 @@ type Attempt struct {
 	// Sends is how many attempts it is at most: the members of a group.
 	Sends int `json:"sends"`
 	// Wait is how long the one before has failed when this one begins: the
-	// backoff, and the wait for the rate limit where nothing else is sent.
+	// backoff, and the wait for the rate limit where each fails at once and
+	// nothing else is sent.
 	Wait Window `json:"wait"`
 	// Since is the time from the beginning of the first attempt, where each
 	// fails at once.
@@ -61,6 +62,9 @@ func (w Window) add(o Window) Window {
 type stay struct {
 	Course
 	tries []try
+	// last is when it is over, where no limit cuts it off before: the fastest and
+	// the slowest.
+	last Window
 	// timeout is the longest that one send may take.
 	timeout setting.Duration
 }
@@ -83,7 +87,7 @@ type limits struct {
 
 // first returns the limit that comes first.
 func (l limits) first() setting.Duration {
-	if l.ttl != 0 && (l.deadline == 0 || l.ttl < l.deadline) {
+	if l.ttl != 0 && (l.deadline == 0 || l.ttl <= l.deadline) {
 		return l.ttl
 	}
 	return l.deadline
@@ -102,22 +106,29 @@ func (l limits) tooLate(next setting.Duration) (reason string, tag failure.Tag) 
 	return "", ""
 }
 
+// refuses says why the gate lets nobody in whose token comes at next; "" where it
+// does.
+func (l limits) refuses(next setting.Duration) (reason string, tag failure.Tag) {
+	end := l.first()
+	switch {
+	case end == 0:
+	case l.ttl == end && next >= end:
+		return retry.Permanent.String(), failure.Expired
+	case l.ttl != end && next > end:
+		return "deadline", ""
+	}
+	return "", ""
+}
+
 // stayAt makes the attempts at d as the engine would, each ending with f.
 func stayAt(d *config.Destination, f *failure.Error, until limits) *stay {
 	v := &d.Delivery
-	sends, whole, longest := 1, setting.Duration(v.Timeout), setting.Duration(v.Timeout)
-	if g := d.Group; g != nil {
-		sends, whole, longest = len(g.Members), 0, 0
-		for i := range g.Members {
-			t := setting.Duration(g.Members[i].Delivery.Timeout)
-			whole, longest = whole+t, max(longest, t)
-		}
-	}
-	s := &stay{timeout: longest}
+	e := endpointsOf(d)
+	s := &stay{timeout: e.longest}
 	if f.Tags.Highest(v.DeliveredOn) > 0 {
 		s.Attempts = []Attempt{{Number: 1, Sends: 1}}
 		s.Reason = "delivered (delivered_on)"
-		s.tries = []try{{slow: longest, wait: noWait}}
+		s.tries, s.last = []try{{slow: e.longest, wait: noWait}}, Window{0, e.longest}
 		return s
 	}
 	if until.ttl < 0 { // nothing is sent any more
@@ -127,46 +138,87 @@ func stayAt(d *config.Destination, f *failure.Error, until limits) *stay {
 		return s
 	}
 	if until.deadline < 0 {
-		sends = 1
+		e.count = 1
 	}
-	early, late := newPace(v.RateLimit), newPace(v.RateLimit)
-	a := Attempt{Number: 1, Sends: sends}
+	p := paces{newPace(v.RateLimit), newPace(v.RateLimit)}
+	a := Attempt{Number: 1}
 	for {
 		a.MayBePast = until.first() != 0 && a.Slowest > until.first()
+		last, over := s.round(&a, e, p, until)
 		s.Attempts = append(s.Attempts, a)
-		// The last send of the round begins, and fails at once or takes its time.
-		last := Window{early.rest(a.Since.Earliest, sends), late.rest(a.Since.Latest, sends)}
-		t := try{fast: last.Earliest, wait: noWait}
-		t.slow = a.Slowest + whole + max(last.Earliest-a.Since.Earliest, last.Latest-a.Since.Latest)
+		s.last = Window{s.tries[len(s.tries)-1].fast, s.tries[len(s.tries)-1].slow}
+		t := &s.tries[len(s.tries)-1]
 		lo, hi := v.Retry.Decide(f, a.Number, 0), v.Retry.Decide(f, a.Number, 1)
-		if lo.Verdict != retry.Again {
+		switch {
+		case over:
+			s.Unmade = v.Retry.Attempts - a.Number
+			return s
+		case lo.Verdict != retry.Again:
 			s.Reason = lo.Verdict.String()
-			s.tries = append(s.tries, t)
 			return s
 		}
 		backoff := Window{setting.Duration(lo.Wait), setting.Duration(hi.Wait)}
-		next := last.add(backoff)
-		next = Window{early.next(next.Earliest), late.next(next.Latest)}
-		// A token comes when it comes: who failed later waits less for it.
-		wait := Window{
-			max(backoff.Earliest, next.Earliest-last.Latest),
-			max(backoff.Latest, next.Earliest-last.Earliest, next.Latest-last.Latest),
-		}
+		next, wait := p.next(last, backoff)
 		t.wait = wait.Latest
-		s.tries = append(s.tries, t)
-		if s.Reason, s.Tag = until.tooLate(next.Earliest); s.Reason != "" {
+		if s.Reason, s.Tag = until.tooLate(last.Earliest + backoff.Earliest); s.Reason == "" {
+			if s.Reason, s.Tag = until.refuses(next.Earliest); s.Reason != "" { // which is seen after the backoff
+				s.last = Window{s.last.Earliest + backoff.Earliest, s.last.Latest + backoff.Latest}
+			}
+		}
+		if s.Reason != "" {
 			s.Unmade = v.Retry.Attempts - a.Number
 			return s
 		}
-		a = Attempt{Number: a.Number + 1, Sends: sends, Wait: wait, Since: next, Slowest: t.slow + wait.Latest}
+		a = Attempt{Number: a.Number + 1, Wait: wait, Since: next, Slowest: t.slow + wait.Latest}
 	}
+}
+
+// round makes the sends of an attempt, one after the other, and says when the last
+// begins and whether the limits end it all.
+func (s *stay) round(a *Attempt, e endpoints, p paces, until limits) (last Window, over bool) {
+	last = a.Since
+	begins := a.Slowest
+	for a.Sends = 1; ; a.Sends++ {
+		// Whose turn is when is the strategy's affair.
+		whole := min(e.longest, e.whole-e.longest*setting.Duration(a.Sends-1))
+		ends := begins + max(whole, 0)
+		if a.Sends == e.count {
+			s.tries = append(s.tries, try{last.Earliest, ends, noWait})
+			return last, false
+		}
+		next, wait := p.next(last, Window{}) // a token, where there is a limit
+		s.tries = append(s.tries, try{last.Earliest, ends, wait.Latest})
+		if s.Reason, s.Tag = until.refuses(next.Earliest); s.Reason != "" {
+			return last, true
+		}
+		last, begins = next, ends+wait.Latest
+	}
+}
+
+// endpoints are what one round of a destination is at.
+type endpoints struct {
+	count int
+	// whole is the sum of their timeouts, longest the longest of them.
+	whole, longest setting.Duration
+}
+
+func endpointsOf(d *config.Destination) endpoints {
+	if d.Group == nil {
+		t := setting.Duration(d.Delivery.Timeout)
+		return endpoints{1, t, t}
+	}
+	e := endpoints{count: len(d.Group.Members)}
+	for i := range d.Group.Members {
+		t := setting.Duration(d.Group.Members[i].Delivery.Timeout)
+		e.whole, e.longest = e.whole+t, max(e.longest, t)
+	}
+	return e
 }
 
 // left bounds the time at which the message leaves, where it entered within the
 // window and its retrying ends within end; nil for never.
 func (s *stay) left(entered Window, end *Window) Window {
-	last := s.tries[len(s.tries)-1]
-	w := Window{entered.Earliest + last.fast, entered.Latest + last.slow}
+	w := entered.add(s.last)
 	if end == nil {
 		return w
 	}
@@ -227,11 +279,18 @@ func (p pace) next(at setting.Duration) setting.Duration {
 	return setting.Duration(begins.Sub(p.began))
 }
 
-// rest returns when the last of the sends of a round begins, the first of which
-// began at the time.
-func (p pace) rest(at setting.Duration, sends int) setting.Duration {
-	for range sends - 1 {
-		at = p.next(at)
+// paces are those of the attempts that fail the fastest and of the ones whose
+// waits are the longest.
+type paces struct{ early, late pace }
+
+// next returns when an attempt begins after the one at last and the backoff, and
+// how long that has failed by then.
+func (p paces) next(last, backoff Window) (next, wait Window) {
+	next = last.add(backoff)
+	next = Window{p.early.next(next.Earliest), p.late.next(next.Latest)}
+	// A token comes when it comes: who failed later waits less for it.
+	return next, Window{
+		max(backoff.Earliest, next.Earliest-last.Latest),
+		max(backoff.Latest, next.Earliest-last.Earliest, next.Latest-last.Latest),
 	}
-	return at
 }
