@@ -105,8 +105,11 @@ func triesBefore(d *Destination, wait between) (fit int, last time.Duration) {
 // adviseDeadline warns of tries that are allowed and come too late: a wait that
 // would end past the deadline is not begun.
 func (l *loader) adviseDeadline(e *destinationEntry, d *Destination) {
-	fit, last := triesBefore(d, middle)
-	if v := &d.Delivery; fit < v.Retry.Attempts {
+	v := &d.Delivery
+	if v.Deadline < v.Timeout {
+		return // none, or said to be too short already
+	}
+	if fit, last := triesBefore(d, middle); fit < v.Retry.Attempts {
 		f, n := l.saidOf(e, v.From["deadline"], "deadline")
 		l.warnf(f, n, "the deadline of %s, %s, comes before its retries end: of %d attempts about %d fit, even where each fails at once, and the last would begin after %s; "+
 			"raise the deadline, or lower retry.attempts or the waits", d.Name, setting.Duration(v.Deadline), v.Retry.Attempts, fit, setting.Duration(last.Round(time.Millisecond)))
@@ -195,7 +198,7 @@ func (l *loader) adviseHosts(c *Config, e *destinationEntry, d *Destination) {
 		if elsewhere || len(others) == 0 {
 			continue
 		}
-		l.warnf(e.file, target(nodes[i]), "fallback: %q leads to the same place as %q (%s) and is away whenever that is; name one elsewhere", name, d.Name, joined(slices.Compact(slices.Sorted(slices.Values(others))), ", "))
+		l.warnf(e.file, target(nodes[i]), "fallback: %q is on the same host as %q (%s) and away whenever that is; name one elsewhere", name, d.Name, joined(slices.Compact(slices.Sorted(slices.Values(others))), ", "))
 	}
 }
 
@@ -212,17 +215,15 @@ func placesOf(d *Destination) []string {
 	return all
 }
 
-// placeOf returns host:port of settings with a URL, and what else their kind knows
-// of a place as it is.
+// placeOf returns host:port of settings with a URL; "" for others.
 func placeOf(s connector.Settings) string {
 	located, ok := s.(connector.Located)
 	if !ok {
 		return ""
 	}
-	where := located.Where()
-	u, err := url.Parse(where)
+	u, err := url.Parse(located.Where())
 	if err != nil || u.Host == "" {
-		return where
+		return ""
 	}
 	port := u.Port()
 	switch {

@@ -37,6 +37,7 @@ func (l *loader) check(c *Config) {
 	l.checkListeners()
 	l.checkShared()
 	l.checkSharing()
+	l.advise(c)
 }
 
 // key returns where a top-level key was said.
