@@ -1,8 +1,11 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"net/url"
 	"reflect"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
@@ -23,7 +26,7 @@ func (e *Engine) spec(c *config.Config, d *config.Destination, fresh map[string]
 	}
 	spec, err := specOf(d, open)
 	if err == nil && d.Delivery.BudgetStore != "" {
-		spec.BudgetCounters, err = e.counters(d.Delivery.BudgetStore)
+		spec.BudgetCounters, err = e.counters(c.Relay, d.Delivery.BudgetStore)
 	}
 	return spec, err
 }
@@ -150,10 +153,22 @@ func sameEnv(a, b connector.Env) bool {
 
 // counters returns the store of the name, in which several relays count a retry
 // budget together.
-func (e *Engine) counters(name string) (kv.Counters, error) {
+func (e *Engine) counters(relay, name string) (kv.Counters, error) {
 	store, ok := e.taking.byName[name]
 	if !ok {
 		return nil, fmt.Errorf("retry_budget.store: no store %q is configured", name)
 	}
-	return store, nil
+	return scoped{store, "budget/" + url.PathEscape(relay) + "/"}, nil
+}
+
+// scoped is counters whose series begin with a scope: relays of one name count
+// together.
+type scoped struct {
+	kv.Counters
+	scope string
+}
+
+// Add is kv.Counters.
+func (s scoped) Add(ctx context.Context, series string, slots []kv.Slot, ttl time.Duration) ([]kv.Slot, error) {
+	return s.Counters.Add(ctx, s.scope+series, slots, ttl)
 }

@@ -14,6 +14,17 @@ type quota struct {
 	// configured is the rate limit of the configuration, nil for none; lever is
 	// what a person put in its place, nil for nothing.
 	configured, lever *limit.Rate
+	// counted gets a value when the budget has counted something that other relays
+	// are to be told of; nil where it is counted here alone.
+	counted chan struct{}
+}
+
+// tells says that the budget has counted.
+func (q *quota) tells() {
+	select {
+	case q.counted <- struct{}{}:
+	default:
+	}
 }
 
 // wait is when a token of the rate limit comes for one who stands behind others
@@ -29,7 +40,13 @@ func (q *quota) wait(now time.Time, others int) time.Time {
 }
 
 // charge asks the budget for a retry or a hedge. False means that it is spent.
-func (q *quota) charge(now time.Time) bool { return q.budget == nil || q.budget.Take(now) }
+func (q *quota) charge(now time.Time) bool {
+	if q.budget == nil {
+		return true
+	}
+	q.tells()
+	return q.budget.Take(now)
+}
 
 // take uses what a send costs: a token, which wait saw at this very moment, and a
 // place among the budget's first attempts.
@@ -39,6 +56,7 @@ func (q *quota) take(now time.Time, t try) {
 	}
 	if q.budget != nil && t == firstTry {
 		q.budget.First(now)
+		q.tells()
 	}
 }
 

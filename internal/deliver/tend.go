@@ -7,7 +7,9 @@ import (
 
 // tend starts and ends what the lane does beside its deliveries, as a spec says
 // that is in force from now on. It is called with each Install.
-func (l *lane) tend(*Spec) {}
+func (l *lane) tend(spec *Spec) {
+	l.share(spec)
+}
 
 // chores are a lane's goroutines beside its deliveries, one a name. Safe for
 // concurrent use. The zero value has none.
