@@ -38,14 +38,15 @@ func DestinationKind() connector.DestinationKind {
 			if !ok {
 				return nil, fmt.Errorf("faulty: settings of type %T", s)
 			}
-			return newDestination(nil, settings)
+			return newEndpoint(settings)
 		},
-		Pipe: true,
+		Pipe: true, Batches: true, Checks: true,
 	}
 }
 
 // Wrap puts faults in front of dest. Closing it closes dest. It can be asked
-// for its health where dest can; a health check meets no fault. tell is told of
+// for its health and take batches where dest can; a health check meets no fault,
+// a batch is one attempt. tell is told of
 // the fault of each attempt, as soon as it is drawn, by several goroutines at
 // once; nil tells nobody. An error is about the settings.
 func Wrap(dest connector.Destination, s *Settings, tell func(Fault)) (connector.Destination, error) {
@@ -56,16 +57,7 @@ func Wrap(dest connector.Destination, s *Settings, tell func(Fault)) (connector.
 	if tell != nil {
 		d.tell = tell
 	}
-	if h, ok := dest.(connector.HealthChecker); ok {
-		return checked{d, h}, nil
-	}
-	return d, nil
-}
-
-// checked is a wrapped destination that can be asked for its health.
-type checked struct {
-	*destination
-	connector.HealthChecker
+	return d.wrapped(dest), nil
 }
 
 // Fault is what happens to one attempt.
@@ -148,44 +140,63 @@ func picker(s Settings, wait latency) func(uint64) draw {
 
 // Send makes one attempt.
 func (d *destination) Send(ctx context.Context, m *message.Message) (connector.Answer, error) {
+	answer := connector.Answer{Status: http.StatusOK, Header: http.Header{}}
+	met, err := d.attempt(ctx, []*message.Message{m}, func() (err error) {
+		if d.next != nil {
+			answer, err = d.next.Send(ctx, m)
+		}
+		return err
+	})
+	if met != None {
+		return d.answer(met), err
+	}
+	return answer, err
+}
+
+// attempt makes one attempt with the messages, which pass hands on where no fault
+// comes before. It returns the fault that the attempt met: an answer that came in
+// spite of it is none.
+func (d *destination) attempt(ctx context.Context, messages []*message.Message, pass func() error) (Fault, error) {
 	if err := ctx.Err(); err != nil {
-		return connector.Answer{}, ended(ctx)
+		return Hangs, ended(ctx)
 	}
 	if d.arrived != nil {
-		d.arrived(m)
+		for _, m := range messages {
+			d.arrived(m)
+		}
 	}
 	drawn := d.pick(d.attempts.Add(1) - 1)
 	d.tell(drawn.fault)
 	if drawn.fault == Hangs {
 		<-ctx.Done()
-		return connector.Answer{}, ended(ctx)
+		return Hangs, ended(ctx)
 	}
 	if err := sleep(ctx, drawn.wait); err != nil {
-		return connector.Answer{}, err
+		return Hangs, err
 	}
 	switch drawn.fault {
 	case Resets:
-		return connector.Answer{}, &failure.Error{
+		return Resets, &failure.Error{
 			Tags: failure.Tags{failure.Connect}, Class: failure.Transient, Verdict: failure.Sick,
 			Message: "connection reset by the faulty endpoint",
 		}
 	case Fails:
-		return d.answer(), failure.FromStatus(d.status, d.retry)
+		return Fails, failure.FromStatus(d.status, d.retry)
 	case None, Hangs, SlowBody:
 	}
-	answer, err := connector.Answer{Status: http.StatusOK, Header: http.Header{}}, error(nil)
-	if d.next != nil {
-		answer, err = d.next.Send(ctx, m)
-	}
+	err := pass()
 	if drawn.fault == SlowBody && err == nil {
 		<-ctx.Done() // an answer whose body has not ended is none
-		return connector.Answer{}, ended(ctx)
+		return SlowBody, ended(ctx)
 	}
-	return answer, err
+	return None, err
 }
 
-// answer is that of a failed attempt.
-func (d *destination) answer() connector.Answer {
+// answer is what an attempt hears that met the fault.
+func (d *destination) answer(f Fault) connector.Answer {
+	if f != Fails {
+		return connector.Answer{}
+	}
 	a := connector.Answer{Status: d.status, Header: http.Header{}}
 	if d.retry > 0 {
 		seconds := int64(math.Ceil(d.retry.Seconds()))

@@ -77,7 +77,10 @@ func scripted(t *testing.T, next connector.Destination, script connectortest.Scr
 			return draw{}
 		}
 	}
-	return d, far
+	if next == nil {
+		return endpoint{d, batcher{d, nil}}, far
+	}
+	return d.wrapped(next), far
 }
 
 func harness(next connector.Destination) connectortest.DestinationHarness {
@@ -96,13 +99,21 @@ func harness(next connector.Destination) connectortest.DestinationHarness {
 				Tags: failure.Tags{"connect"}, Class: failure.Transient, Verdict: failure.Sick,
 			},
 		},
-		Hangs: connectortest.Yes,
-		Keys:  connectortest.Yes,
+		Hangs:   connectortest.Yes,
+		Keys:    connectortest.Yes,
+		Batches: &connectortest.BatchHarness{},
 	}
 }
 
-func TestContract(t *testing.T)        { connectortest.Destination(t, harness(nil)) }
-func TestContractWrapped(t *testing.T) { connectortest.Destination(t, harness(&recorder{})) }
+func TestContract(t *testing.T) {
+	h := harness(nil)
+	h.Health = &connectortest.HealthHarness{} // a check meets no fault
+	connectortest.Destination(t, h)
+}
+
+func TestContractWrapped(t *testing.T) {
+	connectortest.Destination(t, harness(batches{&recorder{}, taker{}}))
+}
 
 func settings(change func(*Settings)) *Settings {
 	s := NewSettings()
@@ -228,13 +239,17 @@ func TestLatencyEndsWithItsContext(t *testing.T) {
 
 // inner is a destination that counts, with health.
 type inner struct {
-	sends, closes int
-	health        error
+	sends, batches, closes int
+	health                 error
 }
 
 func (i *inner) Send(context.Context, *message.Message) (connector.Answer, error) {
 	i.sends++
 	return connector.Answer{Status: 204}, nil
+}
+func (i *inner) SendBatch(_ context.Context, batch []*message.Message) (connector.BatchAnswer, error) {
+	i.batches++
+	return connector.BatchAnswer{Answer: connector.Answer{Status: 207}, Each: make([]error, len(batch))}, nil
 }
 func (i *inner) Close() error                { i.closes++; return nil }
 func (i *inner) Check(context.Context) error { return i.health }
