@@ -83,7 +83,7 @@ func (l *lane) apply(spec *Spec, endpoints []Endpoint) {
 	var closes []*line
 	l.post.change(func(g *group, now time.Time) {
 		closes = g.configure(now, spec, endpoints)
-		l.post.queue.mark()
+		l.post.queue.mark(g)
 	})
 	for _, n := range closes {
 		l.post.close(n)

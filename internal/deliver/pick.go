@@ -106,11 +106,17 @@ func (m *member) bit() mask {
 	return 1 << m.index
 }
 
-// mark brings the sets of an ask up to date with the members.
-func (a *ask) mark() {
+// mark brings the sets of an ask up to date with the members. One that was taken
+// away and is back is the same endpoint.
+func (g *group) mark(a *ask) {
 	a.tried, a.out = 0, 0
 	for i := range a.been {
 		b := &a.been[i]
+		if b.at.index < 0 {
+			if m, ok := g.named(b.at.name); ok {
+				b.at = m
+			}
+		}
 		if b.tried {
 			a.tried |= b.at.bit()
 		}

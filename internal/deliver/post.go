@@ -52,7 +52,7 @@ func (p *post) enter(ctx context.Context, w *waiter, limit time.Time) entry {
 	now := time.Now()
 	w.limited = time.Time{}
 	p.mu.Lock()
-	w.mark()
+	p.group.mark(&w.ask)
 	r, moves := p.ask(w, now, limit)
 	how := entry(0)
 	switch {
@@ -112,7 +112,7 @@ func (p *post) ask(w *waiter, now, limit time.Time) (r reply, moves []moved) {
 func (p *post) hedge(a *ask) reply {
 	now := time.Now()
 	p.mu.Lock()
-	a.mark()
+	p.group.mark(a)
 	r := reply{answer: waits}
 	if p.queue.first == nil { // those who wait were there first
 		r = p.group.try(now, a)
@@ -245,7 +245,7 @@ func (p *post) charge() bool {
 func (p *post) asked(now time.Time, a *ask) (until time.Time, cleared <-chan struct{}, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a.mark()
+	p.group.mark(a)
 	for _, m := range p.group.members {
 		if a.out&m.bit() != 0 {
 			continue

@@ -137,10 +137,10 @@ func (q *queue) serve(w *waiter, a answer) {
 }
 
 // mark brings what everybody asks up to date with the members.
-func (q *queue) mark() {
+func (q *queue) mark(g *group) {
 	q.odd = 0
 	for w := q.first; w != nil; w = w.after {
-		w.mark()
+		g.mark(&w.ask)
 		if w.odd = w.begun || w.tried|w.out != 0; w.odd {
 			q.odd++
 		}

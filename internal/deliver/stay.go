@@ -294,7 +294,7 @@ func (s *stay) because(why string) *failure.Error {
 // visited returns what is known of the message at a member.
 func (s *stay) visited(m *member) *been {
 	for i := range s.w.been {
-		if s.w.been[i].at == m {
+		if s.w.been[i].at.name == m.name {
 			return &s.w.been[i]
 		}
 	}
