@@ -1,6 +1,9 @@
 package harness
 
 import (
+	"bytes"
+	"context"
+	"encoding/json/v2"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,15 +61,7 @@ func write(dir, name, text string) (string, error) {
 // pawl has everything on: breaker, metrics, dead letters, joining.
 func pawl(binary string, lanes Lanes, when answer) func(dir, listen, sink string) (*exec.Cmd, error) {
 	return func(dir, listen, sink string) (*exec.Cmd, error) {
-		admin, err := FreeAddress()
-		if err != nil {
-			return nil, err
-		}
-		if _, err := write(dir, adminFile, admin); err != nil {
-			return nil, err
-		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\n", filepath.Join(dir, "state"), admin)
 		ack := ""
 		if when == onceStored {
 			b.WriteString("jobs: {}\n")
@@ -84,9 +79,46 @@ func pawl(binary string, lanes Lanes, when answer) func(dir, listen, sink string
 		for i := range lanes {
 			fmt.Fprintf(&b, "  - { name: out%d, type: http, url: \"http://%s/%d\" }\n", i, sink, i)
 		}
-		b.WriteString("dead_letter: { type: file }\n")
-		path, err := write(dir, "pawl.yaml", b.String())
-		return exec.Command(binary, "run", "-c", path), err
+		return pawlRun(binary, dir, b.String())
+	}
+}
+
+// pawlRun is pawl with the configuration, which lacks only what has nothing to do
+// with messages.
+func pawlRun(binary, dir, config string) (*exec.Cmd, error) {
+	admin, err := FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := write(dir, adminFile, admin); err != nil {
+		return nil, err
+	}
+	path, err := write(dir, pawlFile, fmt.Sprintf("relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\n%sdead_letter: { type: file }\n",
+		filepath.Join(dir, "state"), admin, config))
+	return exec.Command(binary, "run", "-c", path), err
+}
+
+// pawlFile is the configuration of pawl in its folder.
+const pawlFile = "pawl.yaml"
+
+// pawlLetters returns the ids of the dead letters that pawl left in its folder.
+func pawlLetters(binary string) func(ctx context.Context, dir string) (map[string]struct{}, error) {
+	return func(ctx context.Context, dir string) (map[string]struct{}, error) {
+		out, err := exec.CommandContext(ctx, binary, "dlq", "list", "--json", "-c", filepath.Join(dir, pawlFile)).Output()
+		if err != nil {
+			return nil, fmt.Errorf("dlq list: %w", err)
+		}
+		ids := map[string]struct{}{}
+		for line := range bytes.Lines(out) {
+			var letter struct {
+				ID string `json:"id"`
+			}
+			if err := json.Unmarshal(line, &letter); err != nil {
+				return nil, fmt.Errorf("dlq list: %w", err)
+			}
+			ids[letter.ID] = struct{}{}
+		}
+		return ids, nil
 	}
 }
 
@@ -119,7 +151,35 @@ http {
 func benthos(binary string, lanes Lanes, when answer) func(dir, listen, sink string) (*exec.Cmd, error) {
 	return func(dir, listen, sink string) (*exec.Cmd, error) {
 		var b strings.Builder
-		fmt.Fprintf(&b, `http: { enabled: false }
+		if when == onceStored {
+			b.WriteString("buffer: { memory: {} }\n")
+		}
+		b.WriteString("output:\n")
+		if lanes == 1 {
+			fmt.Fprintf(&b, "  %s\n", benthosClient(sink+"/0", benthosLike))
+		} else {
+			b.WriteString("  switch:\n    cases:\n")
+			for i := range lanes {
+				fmt.Fprintf(&b, "      - check: '@lane == \"%d\"'\n        output: { %s }\n", i, benthosClient(fmt.Sprintf("%s/%d", sink, i), benthosLike))
+			}
+		}
+		return benthosRun(binary, dir, listen, b.String())
+	}
+}
+
+// benthosLike are the settings of an http_client output that are as pawl's
+// defaults: 64 at once, five tries, 5 s for each.
+const benthosLike = "max_in_flight: 64, retries: 4, retry_period: 200ms, max_retry_backoff: 10s, backoff_on: [ 429, 503 ]"
+
+// benthosClient is an http_client output as a member of a YAML flow mapping.
+func benthosClient(to, settings string) string {
+	return fmt.Sprintf("http_client: { url: \"http://%s\", verb: POST, timeout: 5s, %s }", to, settings)
+}
+
+// benthosRun is Benthos with the output, behind an HTTP input that answers after
+// delivery.
+func benthosRun(binary, dir, listen, output string) (*exec.Cmd, error) {
+	path, err := write(dir, "benthos.yaml", fmt.Sprintf(`http: { enabled: false }
 logger: { level: ERROR }
 input:
   http_server:
@@ -128,20 +188,6 @@ input:
     allowed_verbs: [ POST ]
     timeout: 25s
     sync_response: { status: "200" }
-`, listen)
-		if when == onceStored {
-			b.WriteString("buffer: { memory: {} }\n")
-		}
-		b.WriteString("output:\n")
-		if lanes == 1 {
-			fmt.Fprintf(&b, "  http_client: { url: \"http://%s/0\", verb: POST, max_in_flight: 64, retries: 4, timeout: 5s, retry_period: 200ms }\n", sink)
-		} else {
-			b.WriteString("  switch:\n    cases:\n")
-			for i := range lanes {
-				fmt.Fprintf(&b, "      - check: '@lane == \"%d\"'\n        output: { http_client: { url: \"http://%s/%d\", verb: POST, max_in_flight: 64, retries: 4, timeout: 5s, retry_period: 200ms } }\n", i, sink, i)
-			}
-		}
-		path, err := write(dir, "benthos.yaml", b.String())
-		return exec.Command(binary, "-c", path), err
-	}
+%s`, listen, output))
+	return exec.Command(binary, "-c", path), err
 }

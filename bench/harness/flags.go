@@ -13,20 +13,29 @@ import (
 // Flags are what every benchmark can be told.
 type Flags struct {
 	// Bin is the folder with the contenders' binaries.
-	Bin    string
+	Bin string
+	// Rounds is how often each contender is measured.
 	Rounds int
-	Length time.Duration
 	only   string
 }
 
-// AddFlags declares the flags with their defaults; Main fills them in.
-func AddFlags(rounds int, length time.Duration) *Flags {
+// AddFlags declares the flags; Main fills them in.
+func AddFlags() *Flags {
 	f := new(Flags)
 	flag.StringVar(&f.Bin, "bin", ".cache", "folder with the contenders' binaries")
-	flag.IntVar(&f.Rounds, "rounds", rounds, "rounds of each contender, interleaved")
-	flag.DurationVar(&f.Length, "length", length, "length of a measured stretch")
+	flag.IntVar(&f.Rounds, "rounds", 5, "rounds of each contender, interleaved")
+	flag.IntVar(&again, "again", again, "how often a round that others disturbed is run again; 0 to only see it work")
 	flag.StringVar(&f.only, "only", "", "only these, commas between")
 	return f
+}
+
+// again is how often a round that others disturbed is run again: a machine that
+// is still busy then will not be quiet soon.
+var again = 3
+
+// AddLength declares the flag for how long a measured stretch is.
+func AddLength(length time.Duration) *time.Duration {
+	return flag.Duration("length", length, "length of a measured stretch")
 }
 
 // Wants says whether the contender or work is to be measured.

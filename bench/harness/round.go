@@ -60,16 +60,16 @@ type Measure struct {
 }
 
 // Of starts the contender and a sink whose paths that begin with hang ("" for
-// none) never answer, measures, and runs a round that others disturbed again, at
-// most three times. The load's address is filled in.
+// none) never answer, measures, and runs a round that others disturbed again. The
+// load's address is filled in.
 func (m Measure) Of(ctx context.Context, c Contender, name string, round int, hang string) (Row, error) {
 	return Undisturbed(func() (Row, error) { return m.once(ctx, c, name, round, hang) })
 }
 
-// Undisturbed runs a round that others disturbed again, at most three times.
+// Undisturbed runs a round that others disturbed again, a few times.
 func Undisturbed(once func() (Row, error)) (Row, error) {
 	row, err := once()
-	for again := 0; err == nil && row.Others > maxOthers && again < 3; again++ {
+	for n := 0; err == nil && row.Others > maxOthers && n < again; n++ {
 		row, err = once()
 	}
 	return row, err

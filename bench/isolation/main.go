@@ -1,91 +1,101 @@
-// Command isolation measures what one destination that hangs does to nine that
-// are well: throughput and latency of the nine, with and without the tenth.
-// Run it by make isolation.
+// Command isolation measures what something that hangs does to what is well: one
+// destination of ten, and one of the two members of a group. Whoever asks for the
+// destination that hangs does so at a fixed rate, far above what it takes. Run it
+// by make isolation.
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/bench/harness"
 )
 
-const (
-	lanes   = 10
-	callers = 64 // spread evenly over the lanes
-	sick    = "/9"
-)
-
-func main() {
-	bin := flag.String("bin", ".cache", "folder with the contenders' binaries")
-	rounds := flag.Int("rounds", 5, "rounds of each contender, interleaved")
-	length := flag.Duration("length", 10*time.Second, "length of a round")
-	flag.Parse()
-	if err := run(*bin, *rounds, *length); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/isolation:", err)
-		os.Exit(1)
-	}
+// options are what the command line says.
+type options struct {
+	*harness.Flags
+	length              *time.Duration
+	warm                time.Duration
+	callers, rate, load int
+	parts               string
 }
 
-func run(bin string, rounds int, length time.Duration) error {
-	ctx := context.Background()
+// fdCallers bounds the callers of an open load at once: each has a descriptor on
+// either side.
+const fdCallers = 4096
+
+// patience is when a caller gives up: after the relays do, at 25 s.
+const patience = 30 * time.Second
+
+func main() {
+	o := options{Flags: harness.AddFlags(), length: harness.AddLength(10 * time.Second)}
+	flag.DurationVar(&o.warm, "warm", 5*time.Second, "time before what is measured, in which a breaker finds out")
+	flag.IntVar(&o.callers, "callers", 64, "callers that wait, spread over what is well")
+	flag.IntVar(&o.rate, "rate", 1000, "messages a second to what is well while latencies are measured")
+	flag.IntVar(&o.load, "flood", 300, "messages a second to the destination that hangs")
+	flag.StringVar(&o.parts, "parts", "lanes,members", "what is measured")
+	harness.Main("isolation", func(ctx context.Context) error { return o.run(ctx) })
+}
+
+// state is whether something hangs.
+type state string
+
+const (
+	well  state = "all well"
+	hangs state = "one hangs"
+)
+
+// name is a contender's name in the rows.
+func name(c harness.Contender, s state) string { return c.Name + ", " + string(s) }
+
+func (o options) run(ctx context.Context) error {
 	var rows []harness.Row
-	var contenders []harness.Contender
-	for _, c := range harness.Contenders(bin, lanes) {
-		if c.Name == "pawl" || c.Name == "benthos" {
-			contenders = append(contenders, c)
-		}
-	}
-	paths := make([]string, lanes)
-	for i := range paths {
-		paths[i] = fmt.Sprintf("/%d", i)
-	}
-	m := harness.Measure{
-		Load: harness.Load{Paths: paths, Callers: callers, Body: 1024, Timeout: 30 * time.Second},
-		Warm: 3 * time.Second, Length: length,
-		Paths: func(path string) bool { return path != sick },
-	}
-	for round := 1; round <= rounds; round++ {
-		for _, c := range contenders {
-			for _, hang := range []string{"", sick} {
-				row, err := m.Of(ctx, c, name(c.Name, hang), round, hang)
-				if err != nil {
-					return err
+	for round := 1; round <= o.Rounds; round++ {
+		for _, p := range parts {
+			if !o.measures(p) {
+				continue
+			}
+			for _, who := range p.contenders(o.Bin, "", "") {
+				for _, s := range []state{well, hangs} {
+					if !o.Wants(who.Name) {
+						continue
+					}
+					row, err := harness.Undisturbed(func() (harness.Row, error) { return o.once(ctx, p, who.Name, s, round) })
+					if err != nil {
+						return err
+					}
+					rows = append(rows, row)
+					fmt.Printf("%d %-38s %8.0f/s of those that are well  p50 %-8s p99 %-8s failed %d+%.0f  to the sick %.0f  others %.2f\n", round, row.Contender,
+						row.Rate, row.P50.Round(time.Microsecond), row.P99.Round(time.Microsecond), row.Failed, row.Figure("open_failed"), row.Figure("sick_sends"), row.Others)
 				}
-				rows = append(rows, row)
-				fmt.Printf("%d %-22s %8.0f/s of the nine  p50 %-8s p99 %-8s failed %d  others %.2f\n", round, row.Contender,
-					row.Rate, row.P50.Round(time.Microsecond), row.P99.Round(time.Microsecond), row.Failed, row.Others)
 			}
 		}
 	}
-	return harness.Write("isolation", report(rows, contenders), rows)
+	return harness.Write("isolation", o.report(rows), rows)
 }
 
-// name is a contender's name with the state of the tenth destination.
-func name(contender, hang string) string {
-	if hang == "" {
-		return contender + ", all well"
+// once measures one contender with sinks of its own.
+func (o options) once(ctx context.Context, p part, who string, s state, round int) (harness.Row, error) {
+	first, err := harness.StartSink("")
+	if err != nil {
+		return harness.Row{}, err
 	}
-	return contender + ", one hangs"
-}
-
-func report(rows []harness.Row, contenders []harness.Contender) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Ten destinations, %d callers spread over them, 1 KiB, answered after delivery. Shown are the nine that are well: without and with the tenth hanging.\n\n", callers)
-	b.WriteString("| contender | msg/s all well | msg/s one hangs | kept | p99 all well | p99 one hangs | errors |\n|---|---|---|---|---|---|---|\n")
-	for _, c := range contenders {
-		well, hangs := name(c.Name, ""), name(c.Name, sick)
-		rate := func(n string) float64 { return harness.Median(rows, n, func(r harness.Row) float64 { return r.Rate }) }
-		p99 := func(n string) float64 {
-			return harness.Median(rows, n, func(r harness.Row) float64 { return r.P99.Seconds() * 1e3 })
+	defer first.Close()
+	hang := ""
+	if s == hangs {
+		hang = p.hang
+	}
+	second, err := harness.StartSink(hang)
+	if err != nil {
+		return harness.Row{}, err
+	}
+	defer second.Close()
+	for _, c := range p.contenders(o.Bin, first.Address(), second.Address()) {
+		if c.Name == who {
+			return p.measure(o).Of(ctx, c, p.name+" "+name(c, s), round, second.Hung)
 		}
-		failed := harness.Median(rows, hangs, func(r harness.Row) float64 { return float64(r.Failed) })
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f %% | %.2f ms | %.2f ms | %.0f |\n", strings.TrimSpace(c.Name+" "+c.Version),
-			rate(well), rate(hangs), 100*rate(hangs)/max(rate(well), 1), p99(well), p99(hangs), failed)
 	}
-	return b.String()
+	return harness.Row{}, fmt.Errorf("no contender %q", who)
 }
