@@ -64,7 +64,18 @@ func Reference(reg *connector.Registry) []byte {
 	b.section(3, "`type: group` destination", groupDoc)
 	b.table(reflect.ValueOf(defaultGroup()))
 	b.section(3, "Members of a group", "Every member has these keys, and those of its type. What is not here belongs to the group, and holds for all of them.")
-	b.table(reflect.ValueOf(writtenMember{}))
+	b.begin()
+	for _, f := range fieldsOf(reflect.TypeFor[writtenMember]()) {
+		if len(f.index) == 1 {
+			b.field("", f, reflect.Value{})
+			continue
+		}
+		doc := f.tags.doc
+		if inner, _ := below(f); inner != nil {
+			doc += "; see [delivery settings](#delivery-settings)"
+		}
+		b.row(f.key, typeName(f), "", doc+"; the group's unless set")
+	}
 
 	b.section(2, "dead_letter", "Where messages are kept that could not be delivered; `{ type: file }` unless set.")
 	b.table(reflect.ValueOf(toldDefaults().DeadLetter))
@@ -119,6 +130,9 @@ func (b *referenceWriter) field(prefix string, f field, v reflect.Value) {
 // between: a dot, or [] for the items of a list.
 func below(f field) (inner reflect.Type, step string) {
 	t := indirect(f.typ)
+	if formOf(t, f.tags) == formMembers {
+		return nil, "" // which have a section of their own
+	}
 	step = "."
 	switch t.Kind() {
 	case reflect.Slice:
