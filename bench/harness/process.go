@@ -104,6 +104,12 @@ func (p *Process) End(grace time.Duration) {
 	}
 }
 
+// Letters returns the ids of the dead letters that a contender which has ended
+// left in its folder.
+func (p *Process) Letters(ctx context.Context, c Contender) (map[string]struct{}, error) {
+	return c.Letters(ctx, p.dir)
+}
+
 // Usage is what a process group has used.
 type Usage struct {
 	CPU time.Duration
