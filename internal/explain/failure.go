@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,8 +39,16 @@ func judge(d *config.Destination, f *failure.Error) *Failure {
 	}
 }
 
+// guarded reports whether an endpoint of d has a breaker.
+func guarded(d *config.Destination) bool {
+	if d.Group == nil {
+		return d.Delivery.Breaker != nil
+	}
+	return slices.ContainsFunc(d.Group.Members, func(m config.Member) bool { return m.Delivery.Breaker != nil })
+}
+
 func breakerWords(d *config.Destination, f *failure.Error) string {
-	if d.Delivery.Breaker == nil {
+	if !guarded(d) {
 		return "off"
 	}
 	switch f.Verdict {

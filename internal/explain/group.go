@@ -45,11 +45,11 @@ type Health struct {
 
 // Hedge says when a message that has no answer yet goes to another member too.
 type Hedge struct {
-	// After is 0 for the 95th percentile of the last minute, which is known from
-	// MinSamples answers on.
-	After      setting.Duration `json:"after"`
-	MinSamples int              `json:"min_samples,omitzero"`
-	Max        int              `json:"max"`
+	// After is a duration, or p95: the 95th percentile of the last minute, which
+	// is known from MinSamples answers on.
+	After      string `json:"after"`
+	MinSamples int    `json:"min_samples,omitzero"`
+	Max        int    `json:"max"`
 	// Sends is what one message can cost in a round that is slow and not down.
 	Sends int `json:"sends"`
 }
@@ -103,9 +103,17 @@ func hedgeOf(v *config.Delivery) *Hedge {
 	if h == nil {
 		return nil
 	}
-	e := &Hedge{After: setting.Duration(h.After), Max: h.Max, Sends: 1 + h.Max}
+	e := &Hedge{After: hedgeAfter(h), Max: h.Max, Sends: 1 + h.Max}
 	if h.After == 0 {
 		e.MinSamples = balance.MinSamples
 	}
 	return e
+}
+
+// hedgeAfter is the time of a hedge as it is written.
+func hedgeAfter(h *config.Hedge) string {
+	if h.After == 0 {
+		return "p95"
+	}
+	return setting.Duration(h.After).String()
 }

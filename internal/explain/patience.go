@@ -184,7 +184,7 @@ func longestOf(w *walk) *Longest {
 		b := &Longest{Time: d}
 		var parts []string
 		for i := range w.at {
-			t := w.longestSend(i)
+			t := w.stays[i].timeout
 			b.Time += t
 			parts = append(parts, t.String())
 		}
@@ -194,26 +194,11 @@ func longestOf(w *walk) *Longest {
 	if t := setting.Duration(w.at[0].Delivery.TTL); t > 0 {
 		var longest setting.Duration
 		for i := range w.at {
-			longest = max(longest, w.longestSend(i))
+			longest = max(longest, w.stays[i].timeout)
 		}
 		if best == nil || t+longest < best.Time {
 			best = &Longest{t + longest, fmt.Sprintf("ttl %s, and a last timeout of %s", t, longest)}
 		}
 	}
 	return best
-}
-
-// longestSend is how long the last try at a destination may take, the hedges that
-// follow it included.
-func (w *walk) longestSend(i int) setting.Duration {
-	t := w.stays[i].timeout
-	h := w.at[i].Delivery.Hedge
-	if h == nil {
-		return t
-	}
-	after := setting.Duration(h.After)
-	if after == 0 { // of the 95th percentile is known that no answer takes longer
-		after = t
-	}
-	return t + after*setting.Duration(h.Max)
 }

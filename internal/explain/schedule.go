@@ -40,8 +40,8 @@ type Attempt struct {
 	// Since is the time from the beginning of the first attempt, where each
 	// fails at once.
 	Since Window `json:"since_first"`
-	// Slowest is that time where each takes its whole timeout and each wait is
-	// the longest.
+	// Slowest is that time where each takes its whole timeout, and before it the
+	// wait for the rest of a batch, and each wait is the longest.
 	Slowest setting.Duration `json:"slowest"`
 	// MayBePast says that Slowest is past the deadline or the ttl: this attempt
 	// is not made if the ones before it took that long.
@@ -65,7 +65,7 @@ type stay struct {
 	// last is when it is over, where no limit cuts it off before: the fastest and
 	// the slowest.
 	last Window
-	// timeout is the longest that one send may take.
+	// timeout is the longest that one send may take, with the hedges that follow it.
 	timeout setting.Duration
 }
 
@@ -124,7 +124,7 @@ func (l limits) refuses(next setting.Duration) (reason string, tag failure.Tag) 
 func stayAt(d *config.Destination, f *failure.Error, until limits) *stay {
 	v := &d.Delivery
 	e := endpointsOf(d)
-	s := &stay{timeout: e.longest}
+	s := &stay{timeout: e.longest + hedging(d, e.longest)}
 	if f.Tags.Highest(v.DeliveredOn) > 0 {
 		s.Attempts = []Attempt{{Number: 1, Sends: 1}}
 		s.Reason = "delivered (delivered_on)"
@@ -198,21 +198,40 @@ func (s *stay) round(a *Attempt, e endpoints, p paces, until limits) (last Windo
 // endpoints are what one round of a destination is at.
 type endpoints struct {
 	count int
-	// whole is the sum of their timeouts, longest the longest of them.
+	// whole is the sum of what an attempt may take at each, longest the longest of
+	// them: its timeout, and the wait for the rest of a batch before.
 	whole, longest setting.Duration
 }
 
 func endpointsOf(d *config.Destination) endpoints {
+	var gathers setting.Duration
+	if b := d.Delivery.Batch; b != nil {
+		gathers = setting.Duration(b.MaxWait)
+	}
 	if d.Group == nil {
-		t := setting.Duration(d.Delivery.Timeout)
+		t := setting.Duration(d.Delivery.Timeout) + gathers
 		return endpoints{1, t, t}
 	}
 	e := endpoints{count: len(d.Group.Members)}
 	for i := range d.Group.Members {
-		t := setting.Duration(d.Group.Members[i].Delivery.Timeout)
+		t := setting.Duration(d.Group.Members[i].Delivery.Timeout) + gathers
 		e.whole, e.longest = e.whole+t, max(e.longest, t)
 	}
 	return e
+}
+
+// hedging is how long after a send its last hedge begins at most, where an answer
+// takes the longest.
+func hedging(d *config.Destination, longest setting.Duration) setting.Duration {
+	h := d.Delivery.Hedge
+	if h == nil {
+		return 0
+	}
+	after := setting.Duration(h.After)
+	if after == 0 { // of the 95th percentile is known that no answer takes longer
+		after = longest
+	}
+	return after * setting.Duration(h.Max)
 }
 
 // left bounds the time at which the message leaves, where it entered within the

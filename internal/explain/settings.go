@@ -62,11 +62,7 @@ func switched(v *config.Delivery, of func(name, value string) Setting) []Setting
 		}
 	}
 	if h := v.Hedge; h != nil {
-		after := "p95"
-		if h.After > 0 {
-			after = setting.Duration(h.After).String()
-		}
-		text["hedge"] = fmt.Sprintf("after %s, at most %d", after, h.Max)
+		text["hedge"] = fmt.Sprintf("after %s, at most %d", hedgeAfter(h), h.Max)
 	}
 	if b := v.Batch; b != nil {
 		text["batch"] = fmt.Sprintf("up to %d messages or %s, after %s", b.MaxMessages, setting.Size(b.MaxBytes), setting.Duration(b.MaxWait))
