@@ -218,6 +218,11 @@ func (r *Recorder) Report(now time.Time, s Setup) Report {
 		Deaths: counts(r.deaths), Letters: slices.Clone(r.letters), Latency: r.latency.latency(), Endpoints: []Endpoint{},
 		Timeline: Timeline{Bars: slices.Clone(r.bars.kept), Hops: slices.Clone(r.marks.kept), Attempts: r.bars.seen, HopsSeen: r.marks.seen, Dropped: r.dropped},
 	}
+	// Of what happened at the same moment, who came first is chance.
+	slices.SortStableFunc(rep.Timeline.Bars, func(a, b Bar) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.ID, b.ID), cmp.Compare(a.End, b.End))
+	})
+	slices.SortStableFunc(rep.Timeline.Hops, func(a, b Mark) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID)) })
 	for i := range rep.Letters {
 		rep.Letters[i].Offset = r.since(rep.Letters[i].At)
 	}

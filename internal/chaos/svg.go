@@ -154,9 +154,6 @@ func drawLane(s scale, l *Lane, bars []Bar, top float64) (drawn drawnLane, heigh
 	drawn = drawnLane{Label: l.Name, Detail: detail, LabelY: unit(top + labelHeight - 6), BandY: unit(band)}
 	drawn.Bands = append(breakerBands(s, l, band), holdBands(s, l, band)...)
 	own := slices.DeleteFunc(slices.Clone(bars), func(b Bar) bool { return b.Endpoint != l.Name })
-	slices.SortStableFunc(own, func(a, b Bar) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Number, b.Number))
-	})
 	var ends []float64 // of the rows
 	first := band + 2*bandHeight
 	for i := range own {
