@@ -40,6 +40,14 @@ func TestClashes(t *testing.T) {
 			"{ name: a, type: file, path: out, fallback: [b] }\n  - { name: b, type: file, path: ./out, mode: \"0640\" }",
 			[]string{"7:", `warning: mode: 0640 here and 0600 at the destination "a" (`, "has its way"},
 		},
+		"a member's signature in the group's header of the key": {
+			`{ name: a, type: group, idempotency_header: X-Id, members: [ { type: https, url: "https://x", ` + sign + `header: x-id } } } ] }`,
+			[]string{"6:", "error: sign.hmac.header: x-id carries the message's id (idempotency_header); name another"},
+		},
+		"two modes of members": {
+			`{ name: a, type: group, members: [ { type: file, path: out }, { type: file, path: ./out, mode: "0640" } ] }`,
+			[]string{"6:", `warning: mode: 0640 here and 0600 at the destination "a/1" (`},
+		},
 		"two files": {"{ name: a, type: file, path: out, fallback: [b] }\n  - { name: b, type: file, path: out2, mode: \"0640\" }", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

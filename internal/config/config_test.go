@@ -61,6 +61,14 @@ type testDestination struct {
 	Part       setting.Ratio             `yaml:"part" doc:"a ratio"`
 }
 
+// CheckBatch stands for a setting that a batch rules out.
+func (s *testDestination) CheckBatch(l connector.Load) []connector.Problem {
+	if l == connector.ManyMessages && s.Retries != nil {
+		return []connector.Problem{{Field: "fresh", Message: "can't go with batch"}}
+	}
+	return nil
+}
+
 type testCommon struct {
 	URL string `yaml:"url" doc:"where to"`
 }

@@ -393,11 +393,3 @@ func appendable(path string) error {
 	}
 	return nil
 }
-
-// oneOf writes "a, b or c".
-func oneOf(words []string) string {
-	if len(words) == 1 {
-		return words[0]
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
-}

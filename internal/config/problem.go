@@ -246,3 +246,11 @@ func (r *Report) settle() {
 		r.Problems = r.Problems[:MaxProblems]
 	}
 }
+
+// oneOf writes "a, b or c".
+func oneOf(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
