@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
-	"time"
 
 	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/config"
@@ -232,22 +231,34 @@ func (a *App) snapshot() telemetry.State {
 	for _, src := range rs.Sources {
 		s.Sources = append(s.Sources, telemetry.SourceState{Name: src.Source, InFlight: int(src.InFlight)})
 	}
-	now := time.Now()
 	for _, l := range a.engine.Fleet().Status() {
 		s.Lanes = append(s.Lanes, telemetry.LaneState{
 			Destination: l.Destination, Pending: l.Pending, Places: l.MaxPending, Working: l.Busy, Workers: l.Workers,
 			RetriesLeft: l.Retries,
 		})
-		e := telemetry.EndpointState{Destination: l.Destination, Name: l.Destination, Breaker: l.Breaker}
-		if l.HeldUntil.After(now) {
-			e.HeldUntil = l.HeldUntil
+		for _, e := range l.Endpoints {
+			s.Endpoints = append(s.Endpoints, telemetry.EndpointState{
+				Destination: l.Destination, Name: e.Name, Breaker: e.Breaker, HeldUntil: e.HeldUntil,
+			})
 		}
-		s.Endpoints = append(s.Endpoints, e)
 	}
 	stats := a.engine.Letters().Stats()
 	s.DeadLetters = telemetry.LetterState{Open: stats.Open, Oldest: stats.Oldest}
 	s.Jobs = a.jobs.snapshot(a.engine.Config())
 	return s
+}
+
+// endpointNames are what attempts of a destination are made at, as events name
+// them.
+func endpointNames(d *config.Destination) []string {
+	if d.Group == nil {
+		return []string{d.Name}
+	}
+	var all []string
+	for i := range d.Group.Members {
+		all = append(all, d.Group.Members[i].Name)
+	}
+	return all
 }
 
 // topology is every name that metrics may have: those of the configuration and
@@ -259,8 +270,7 @@ func topology(all ...*config.Config) telemetry.Topology {
 			t.Sources = append(t.Sources, c.Sources[i].Name)
 		}
 		for i := range c.Destinations {
-			name := c.Destinations[i].Name
-			t.Destinations = append(t.Destinations, telemetry.Destination{Name: name, Endpoints: []string{name}})
+			t.Destinations = append(t.Destinations, telemetry.Destination{Name: c.Destinations[i].Name, Endpoints: endpointNames(&c.Destinations[i])})
 		}
 		for i := range c.Routes {
 			r := telemetry.Route{Name: c.Routes[i].Name}
