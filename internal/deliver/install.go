@@ -168,6 +168,7 @@ func (f *Fleet) lane(spec Spec) *lane {
 			name:   spec.Name,
 			places: semaphore.New(int64(spec.MaxPending)),
 			post:   newPost(spec.Name, f.opts.Events, f.opts.Log),
+			chores: chores{opts: &f.opts},
 		}
 		f.lanes[spec.Name] = l
 	}

@@ -1,9 +1,11 @@
 package deliver
 
 import (
+	"context"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/failure"
 )
 
 // setHealth takes what the checks of a member say, why being set where it is
@@ -11,10 +13,16 @@ import (
 // is passed over. From a recovery on traffic comes back by the ramp, and an open
 // breaker gives trials at once.
 func (p *post) setHealth(name string, h event.Health, why error) {
+	p.setHealthIn(context.Background(), name, h, why)
+}
+
+// setHealthIn is setHealth as long as ctx has not ended: of checks that a reload
+// took away nothing is taken.
+func (p *post) setHealthIn(ctx context.Context, name string, h event.Health, why error) {
 	news := false
 	now := time.Now()
 	p.change(func(g *group, _ time.Time) {
-		if m, ok := g.named(name); ok {
+		if m, ok := g.named(name); ok && ctx.Err() == nil {
 			news = m.gate.setHealth(now, h)
 		}
 	})
@@ -23,7 +31,7 @@ func (p *post) setHealth(name string, h event.Health, why error) {
 	}
 	e := event.Event{Kind: event.HealthMoved, At: now, Destination: p.destination, Endpoint: name, Health: h}
 	if h == event.Unhealthy && why != nil {
-		e.Error = why.Error()
+		e.Error = failure.Clip(why.Error())
 	}
 	p.events(e)
 }

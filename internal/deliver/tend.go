@@ -2,6 +2,8 @@ package deliver
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -9,11 +11,13 @@ import (
 // that is in force from now on. It is called with each Install.
 func (l *lane) tend(spec *Spec) {
 	l.share(spec)
+	l.watch(spec)
 }
 
 // chores are a lane's goroutines beside its deliveries, one a name. Safe for
 // concurrent use. The zero value has none.
 type chores struct {
+	opts    *Options
 	mu      sync.Mutex
 	ended   bool
 	running map[string]*chore
@@ -45,6 +49,18 @@ func (c *chores) drop(name string) {
 	if one := c.running[name]; one != nil {
 		one.stop()
 		delete(c.running, name)
+	}
+}
+
+// only ends the chores whose name begins with prefix, but for those named.
+func (c *chores) only(prefix string, names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, one := range c.running {
+		if strings.HasPrefix(name, prefix) && !slices.Contains(names, name) {
+			one.stop()
+			delete(c.running, name)
+		}
 	}
 }
 
