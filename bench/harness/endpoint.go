@@ -83,10 +83,11 @@ func (e *Endpoint) Set(s State) error {
 	was := e.state
 	e.state = s
 	if s == Refusing && was != Refusing {
+		refused := failedConnects() // before the first can be
 		e.listener.Close()
 		e.listener = nil
 		e.refusals, e.counted = make(chan struct{}), make(chan struct{})
-		go e.countRefusals(e.refusals, e.counted)
+		go e.countRefusals(refused, e.refusals, e.counted)
 	}
 	if s == Refusing || was == Hanging {
 		for c := range e.open {
@@ -170,12 +171,13 @@ const refusalTick = 10 * time.Millisecond
 
 // countRefusals logs an arrival for each connection that was refused. Nobody is
 // there to see it but the kernel, which counts them for the whole machine: on a
-// machine that does something else too the count is too high.
-func (e *Endpoint) countRefusals(end <-chan struct{}, ended chan<- struct{}) {
+// machine that does something else too the count is too high. last is the kernel's
+// count at the begin.
+func (e *Endpoint) countRefusals(last int64, end <-chan struct{}, ended chan<- struct{}) {
 	defer close(ended)
 	tick := time.NewTicker(refusalTick)
 	defer tick.Stop()
-	for last := failedConnects(); ; {
+	for {
 		over := false
 		select {
 		case <-tick.C:
