@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/core/ramp"
 )
 
 func crowdBreaker() *breaker.Settings {
@@ -115,4 +116,48 @@ func TestGroupOverLongHistories(t *testing.T) {
 			})
 		})
 	}
+}
+
+// crowdKey is what the future of a crowd hangs on.
+type crowdKey struct {
+	now          time.Duration
+	lonely       bool
+	sick, paused [crowdMembers]bool
+	held         [crowdMembers]time.Time
+	gates        [crowdMembers]gateKey
+	busy         int
+	flights      [crowdMessages][crowdMembers]flightKey
+	rounds       [crowdMessages]int
+	begun        [crowdMessages]bool
+	tried, out   [crowdMessages][crowdMembers]bool
+}
+
+type gateKey struct {
+	snap       breaker.Snapshot
+	generation uint64
+	ramp       ramp.Ramp
+	holding    bool
+	busy       int
+}
+
+type flightKey struct {
+	flies, gone bool
+	era, ramp   uint64
+}
+
+func (c *crowd) key() (k crowdKey) {
+	k = crowdKey{now: c.now.Sub(dawn), lonely: c.lonely, sick: c.sick, paused: c.paused, held: c.held, busy: c.group.busy,
+		rounds: c.rounds, tried: c.tried, out: c.out}
+	for i, m := range c.group.members {
+		k.gates[i] = gateKey{m.gate.breaker.Snapshot(c.now), generation(m.gate.breaker), m.gate.ramp, m.gate.holding, m.gate.busy}
+	}
+	for m := range c.flights {
+		k.begun[m] = c.asks[m].begun
+		for i, f := range c.flights[m] {
+			if f.at != nil {
+				k.flights[m][i] = flightKey{true, f.at != c.members[i], f.era, f.ramp}
+			}
+		}
+	}
+	return k
 }

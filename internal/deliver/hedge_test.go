@@ -215,6 +215,40 @@ func TestAHedgeByPercentile(t *testing.T) {
 	})
 }
 
+// Messages that wait for the member that hangs are no reason against a hedge to
+// the other.
+func TestAHedgePassesWhoWaitsForAFullMember(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		east, west := always(hangs), always(well, status(503))
+		r.configure(of("g", balance.Failover, []Member{in("east", east), in("west", west)}, workers(2), hedged(800*ms, 1), attempts(1)))
+		hung := r.start(r.Context(), "g")
+		waits := r.start(r.Context(), "g") // is refused by west, and waits for east
+		if s := r.lane("g"); s.Waiting != 1 {
+			t.Fatalf("%d wait", s.Waiting)
+		}
+		if res := <-hung; res.Endpoint != "west" || res.Took != 800*ms {
+			t.Errorf("%s at %q after %v", reasons(res), res.Endpoint, res.Took)
+		}
+		<-waits
+	})
+}
+
+// A hedge does not take the token of one who waits for it.
+func TestAHedgeOvertakesNobody(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		east, west := always(hangs), always(well)
+		r.configure(of("g", balance.RoundRobin, []Member{in("east", east), in("west", west)}, rated(1, 1), hedged(999*ms, 1), attempts(1)))
+		first := r.start(r.Context(), "g")  // at east, with the token
+		second := r.start(r.Context(), "g") // its token comes at 1 s
+		if res := <-second; res.Took != time.Second {
+			t.Errorf("the one that waited took %v", res.Took)
+		}
+		if res := <-first; res.Endpoint != "west" || res.Took <= 1998*ms {
+			t.Errorf("the hedge went after %v: %q", res.Took, res.Endpoint)
+		}
+	})
+}
+
 // A member that never answered, from the start, must not be picked for ever.
 func TestADeadMemberLeavesTheRotation(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -113,11 +113,9 @@ func (p *post) hedge(a *ask) reply {
 	now := time.Now()
 	p.mu.Lock()
 	p.group.mark(a)
-	r := reply{answer: waits}
-	if p.queue.first == nil { // those who wait were there first
-		r = p.group.try(now, a)
-	}
-	moves := p.group.settle(nil)
+	moves := p.pump(now) // those who wait were there first; who is left can't go where a hedge can
+	r := p.group.try(now, a)
+	moves = p.group.settle(moves)
 	p.mu.Unlock()
 	p.tell(moves)
 	return r
