@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -11,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/pawlhq/pawl/internal/app"
@@ -66,7 +63,7 @@ Without --data this is pawl run with that destination behind the faults, until C
   pawl chaos --destination ledger --fail 100% --status 429 --retry-after 5s --data '{}' --json
   pawl chaos --destination ledger --reset 30%   # pawl run, with faults`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return sh.chaos(c.Context(), f, c.Flags()) },
+		RunE: func(c *cobra.Command, _ []string) error { return sh.chaos(c, f) },
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.destination, "destination", "", "the destination, or member of a group, to disturb: its `NAME`")
@@ -110,8 +107,9 @@ const (
 	chaosRuns                   // the configuration's sources take them
 )
 
-func (sh *shell) chaos(ctx context.Context, f *chaosFlags, flags *pflag.FlagSet) error {
-	p, err := sh.chaosPlan(f, flags)
+func (sh *shell) chaos(c *cobra.Command, f *chaosFlags) error {
+	ctx := c.Context()
+	p, err := sh.chaosPlan(c, f)
 	if err != nil {
 		return err
 	}
@@ -130,7 +128,8 @@ func (sh *shell) chaos(ctx context.Context, f *chaosFlags, flags *pflag.FlagSet)
 }
 
 // chaosPlan checks the call.
-func (sh *shell) chaosPlan(f *chaosFlags, flags *pflag.FlagSet) (*chaosPlan, error) {
+func (sh *shell) chaosPlan(c *cobra.Command, f *chaosFlags) (*chaosPlan, error) {
+	flags := c.Flags()
 	p := &chaosPlan{chaosFlags: f}
 	if !flags.Changed("data") {
 		p.mode = chaosRuns
@@ -156,7 +155,7 @@ func (sh *shell) chaosPlan(f *chaosFlags, flags *pflag.FlagSet) (*chaosPlan, err
 	if !flags.Changed("seed") {
 		f.seed = rand.Uint64() >> 32 // short enough to be typed again
 	}
-	if p.settings, err = f.faults(flags); err != nil {
+	if p.settings, err = f.faults(c); err != nil {
 		return nil, err
 	}
 	if p.config, err = sh.load(); err != nil {
@@ -165,12 +164,12 @@ func (sh *shell) chaosPlan(f *chaosFlags, flags *pflag.FlagSet) (*chaosPlan, err
 	if err := p.find(); err != nil {
 		return nil, err
 	}
-	p.command = chaosCommandLine(sh.paths, flags, f.seed)
+	p.command = chaosCommandLine(sh.paths, c, f.seed)
 	return p, nil
 }
 
 // faults reads the flags that say what goes wrong.
-func (f *chaosFlags) faults(flags *pflag.FlagSet) (faulty.Settings, error) {
+func (f *chaosFlags) faults(c *cobra.Command) (faulty.Settings, error) {
 	s := *faulty.NewSettings()
 	for _, share := range []struct {
 		flag, text string
@@ -200,7 +199,7 @@ func (f *chaosFlags) faults(flags *pflag.FlagSet) (faulty.Settings, error) {
 		return s, usagef("--%s: %s", problem.Field, problem.Message)
 	}
 	switch {
-	case s.Fail == 0 && (flags.Changed("status") || f.retryAfter != ""):
+	case s.Fail == 0 && (c.Flags().Changed("status") || f.retryAfter != ""):
 		return s, usagef("--status and --retry-after are of failed attempts; say how many there are with --fail")
 	case s.Fail+s.Reset+s.Hang+s.SlowBody == 0 && s.Latency == "":
 		return s, usagef("no fault is asked for; add --fail, --reset, --hang, --slow-body or --latency")
@@ -345,31 +344,31 @@ func place(kind string, s connector.Settings) []string {
 	return words
 }
 
+// repeated are the flags that make a run what it is, apart from the seed.
+var repeated = []string{
+	"destination", "fail", "status", "retry-after", "reset", "hang", "slow-body", "latency",
+	"data", "header", "content-type", "count", "rate",
+}
+
 // chaosCommandLine is the call that repeats this one.
-func chaosCommandLine(paths []string, flags *pflag.FlagSet, seed uint64) string {
+func chaosCommandLine(paths []string, c *cobra.Command, seed uint64) string {
 	words := []string{"pawl", "chaos"}
 	for _, path := range paths {
 		words = append(words, "-c", shellWord(path))
 	}
-	flags.Visit(func(f *pflag.Flag) {
-		switch v := f.Value.(type) {
-		case pflag.SliceValue:
-			if f.Name != "config" {
-				for _, one := range v.GetSlice() {
-					words = append(words, "--"+f.Name, shellWord(one))
-				}
-			}
-			return
-		default:
+	for _, name := range repeated {
+		f := c.Flags().Lookup(name)
+		if !f.Changed {
+			continue
 		}
-		switch f.Name {
-		case "seed", "json", "html":
-		case "yes":
-			words = append(words, "--yes")
-		default:
-			words = append(words, "--"+f.Name, shellWord(f.Value.String()))
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(interface{ GetSlice() []string }); ok {
+			values = list.GetSlice()
 		}
-	})
+		for _, v := range values {
+			words = append(words, "--"+name, shellWord(v))
+		}
+	}
 	return strings.Join(append(words, "--seed", strconv.FormatUint(seed, 10)), " ")
 }
 
@@ -394,5 +393,5 @@ func writable(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close())
+	return f.Close()
 }

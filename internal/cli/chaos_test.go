@@ -190,6 +190,21 @@ func TestChaosUsage(t *testing.T) {
 	}
 }
 
+// The example in the repository is one that shows something.
+func TestChaosExample(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	code, out, errOut := call(t, "", "chaos", "-c", "../../examples/chaos/pawl.yaml", "--destination", "ledger", "--fail", "50%", "--hang", "10%",
+		"--count", "100", "--seed", "7", "--data", "@../../examples/chaos/order.json")
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, errOut)
+	}
+	for _, want := range []string{"lost                0", "ledger -> spare (breaker_open)", "spare -> dead letters (permanent)", "opened 1 time"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the report lacks %q:\n%s", want, out)
+		}
+	}
+}
+
 func TestShellWord(t *testing.T) {
 	for word, want := range map[string]string{"": "''", "plain-1.2": "plain-1.2", "{}": "'{}'", "a b": "'a b'", "it's": `'it'\''s'`, "$(rm)": "'$(rm)'"} {
 		if got := shellWord(word); got != want {
@@ -204,8 +219,8 @@ func TestChaosCommandLine(t *testing.T) {
 	if err := c.ParseFlags([]string{"--destination", "a b", "--fail", "0.5", "--header", "X-A: 1", "--header", "X-B: 2", "--html", "x", "--yes"}); err != nil {
 		t.Fatal(err)
 	}
-	got := chaosCommandLine([]string{"my file.yaml"}, c.Flags(), 9)
-	if want := `pawl chaos -c 'my file.yaml' --destination 'a b' --fail 0.5 --header 'X-A: 1' --header 'X-B: 2' --yes --seed 9`; got != want {
+	got := chaosCommandLine([]string{"my file.yaml"}, c, 9)
+	if want := `pawl chaos -c 'my file.yaml' --destination 'a b' --fail 0.5 --header 'X-A: 1' --header 'X-B: 2' --seed 9`; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

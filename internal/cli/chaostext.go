@@ -92,7 +92,7 @@ func (sh *shell) chaosEndpoints(b *strings.Builder, r chaos.Report) {
 	fmt.Fprintf(b, "\n%s\n", t)
 }
 
-func millisText(m chaos.Millis) string { return round(time.Duration(m)) }
+func millisText(m chaos.Millis) string { return round(time.Duration(m).Round(time.Microsecond)) }
 
 func counted(n int, one, many string) string {
 	if n == 1 {
