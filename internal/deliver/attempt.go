@@ -104,17 +104,23 @@ func (a *attempt) make(ctx context.Context) result {
 		post.observe(member, ended.Sub(a.began))
 	}
 	post.leave(&a.pass, f, d.Hold)
-	if there {
+	return a.finish(ended, f, d, done)
+}
+
+// finish tells of an attempt that is over and has given back what it held.
+func (a *attempt) finish(ended time.Time, f *failure.Error, d retry.Decision, done func(message.Outcome, *failure.Error)) result {
+	s := a.of
+	if f != nil && f.Tags.Highest(a.endpoint.DeliveredOn) > 0 {
 		f = nil
 	}
 	r := result{of: a, failure: f, outcome: outcomeOf(f, d)}
 	r.record = message.Attempt{
-		Number: a.number, Endpoint: member.name, At: a.began, Waited: a.began.Sub(a.ready),
+		Number: a.number, Endpoint: a.at.name, At: a.began, Waited: a.began.Sub(a.ready),
 		Duration: ended.Sub(a.began), Outcome: r.outcome, Hedge: a.hedge == isHedge,
 	}
 	done(r.outcome, f)
 	e := event.Event{
-		Kind: event.AttemptEnded, At: ended, Destination: s.at.spec.Name, Endpoint: member.name, Route: s.req.Route,
+		Kind: event.AttemptEnded, At: ended, Destination: s.at.spec.Name, Endpoint: a.at.name, Route: s.req.Route,
 		MessageID: a.message.ID, Number: a.number, Outcome: r.outcome, Took: r.record.Duration, Waited: r.record.Waited,
 		Limited: a.limited, Hedge: r.record.Hedge,
 	}
@@ -122,7 +128,7 @@ func (a *attempt) make(ctx context.Context) result {
 		r.record.Tags, r.record.Error = f.Tags, failure.Clip(f.Error())
 		e.Tags, e.Error = r.record.Tags, r.record.Error
 	}
-	opts.Events(e)
+	s.at.fleet.opts.Events(e)
 	return r
 }
 
@@ -163,7 +169,7 @@ func (d *Destination) send(ctx context.Context, end time.Time, e *Endpoint, n *l
 			f = &failure.Error{Message: "the connector panicked; see the log"}
 		}
 	}()
-	answer, err := n.dest.Send(within, m)
+	answer, err := d.sendOne(within, n.dest, m)
 	if err != nil {
 		return classify(ctx, within, err)
 	}

@@ -12,11 +12,12 @@ import (
 // gates of its endpoints with their open connectors, and what it does in the
 // background.
 type lane struct {
-	name   string
-	places *semaphore.Semaphore
-	post   *post
-	chores chores
-	spec   atomic.Pointer[Spec] // the newest; never nil once installed
+	name    string
+	places  *semaphore.Semaphore
+	post    *post
+	chores  chores
+	batches batcher
+	spec    atomic.Pointer[Spec] // the newest; never nil once installed
 }
 
 // Place is a message's place in a lane, or several of them for the several

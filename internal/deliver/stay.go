@@ -25,6 +25,7 @@ type stay struct {
 	tries    []message.Attempt
 	last     *failure.Error
 	only     *message.Message // as the only endpoint gets it; nil until made
+	alone    bool             // it goes in no batch any more
 }
 
 // visit stays at the i-th destination of the chain until the message has
@@ -73,6 +74,7 @@ type outcome uint8
 
 const (
 	onward  outcome = iota + 1 // the stay goes on
+	again                      // it goes on, without an attempt that counts
 	ended                      // the round has nobody left
 	arrived                    // the message has
 	left                       // the destination is, by the hop
@@ -85,7 +87,7 @@ func (s *stay) tryUntilLeft() (message.Hop, bool) {
 		switch hop, how := s.round(n); how {
 		case arrived, left:
 			return hop, how == arrived
-		case onward, ended:
+		case onward, again, ended:
 		}
 		if hop, how := s.between(n); how == left {
 			return hop, false
@@ -101,15 +103,12 @@ func (s *stay) tryUntilLeft() (message.Hop, bool) {
 // waiting in between for anything but their being full.
 func (s *stay) round(n int) (message.Hop, outcome) {
 	for {
-		if hop, how := s.wait(); how != onward {
-			return hop, how
-		}
-		s.w.begun = true
-		if !s.prepare() {
-			continue
-		}
-		f := s.step(n)
+		f, hop, how := s.try(n)
 		switch {
+		case how == again:
+			continue
+		case how != onward:
+			return hop, how
 		case f == nil:
 			return message.Hop{}, arrived
 		case s.ctx.Err() != nil:
@@ -119,6 +118,22 @@ func (s *stay) round(n int) (message.Hop, outcome) {
 		}
 		s.ready = time.Now()
 	}
+}
+
+// try stands at the gates and makes an attempt: onward says that one was made, and
+// failed with f unless it is nil.
+func (s *stay) try(n int) (f *failure.Error, hop message.Hop, how outcome) {
+	if s.rides() {
+		return s.ride(n)
+	}
+	if hop, how = s.wait(); how != onward {
+		return nil, hop, how
+	}
+	s.w.begun = true
+	if !s.prepare() {
+		return nil, hop, again
+	}
+	return s.step(n), hop, onward
 }
 
 // onceTried is the hop of the one attempt past the deadline.
@@ -230,13 +245,19 @@ func (s *stay) wait() (message.Hop, outcome) {
 		limit = s.once
 	}
 	limit = earlierSet(limit, ttl)
+	how := s.at.lane.post.enter(s.ctx, &s.w, limit)
+	if how == entered && !ttl.IsZero() && !time.Now().Before(ttl) {
+		s.at.lane.post.abandon(&s.own.pass, expiry(s.at))
+		how, limit = late, ttl
+	}
+	return s.waited(how, limit, ttl)
+}
+
+// waited is what the end of a wait until limit, or by the ttl, comes to.
+func (s *stay) waited(how entry, limit, ttl time.Time) (message.Hop, outcome) {
 	byAge := !ttl.IsZero() && limit.Equal(ttl)
-	switch how := s.at.lane.post.enter(s.ctx, &s.w, limit); how {
+	switch how {
 	case entered:
-		if !ttl.IsZero() && !time.Now().Before(ttl) {
-			s.at.lane.post.abandon(&s.own.pass, expiry(s.at))
-			return hopFor(message.HopPermanent, expiry(s.at)), left
-		}
 		return message.Hop{}, onward
 	case roundOver:
 		return message.Hop{}, ended
