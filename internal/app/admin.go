@@ -238,7 +238,7 @@ func (a *App) snapshot() telemetry.State {
 		})
 		for _, e := range l.Endpoints {
 			s.Endpoints = append(s.Endpoints, telemetry.EndpointState{
-				Destination: l.Destination, Name: e.Name, Breaker: e.Breaker, HeldUntil: e.HeldUntil,
+				Destination: l.Destination, Name: e.Name, Breaker: e.Breaker, HeldUntil: e.HeldUntil, Health: e.Health,
 			})
 		}
 	}
@@ -278,6 +278,9 @@ func topology(all ...*config.Config) telemetry.Topology {
 				r.Fallbacks = append(r.Fallbacks, string(router.Type))
 			}
 			t.Routes = append(t.Routes, r)
+		}
+		for i := range c.Stores {
+			t.Stores = append(t.Stores, c.Stores[i].Name)
 		}
 	}
 	return t

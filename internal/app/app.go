@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/adminapi"
+	"github.com/pawlhq/pawl/internal/alert"
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/control"
@@ -33,6 +34,8 @@ type Options struct {
 	Version, Revision string
 	// Wrap is EngineOptions.Wrap.
 	Wrap WrapFunc
+	// Alerts says whether the configuration's notify is heeded.
+	Alerts Alerts
 	// Events is told of what happens, too, with secrets taken out; nil is nobody.
 	Events event.Sink
 	// Listen replaces the network for incoming connections; nil is the real one.
@@ -53,6 +56,7 @@ type App struct {
 	lines   *telemetry.EventLog
 	events  event.Sink
 	tail    *adminapi.Tail
+	alerts  *alert.Notifier
 	hub     *ingress.Hub
 	engine  *Engine
 	sources sources
@@ -103,7 +107,7 @@ func New(o Options) (_ *App, err error) {
 	a.cleanup.add(a.closeHub)
 	a.engine, err = NewEngine(c, EngineOptions{
 		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: redacted{lines, a.redact},
-		Redact: a.redact.Redact, Trace: trace, Wrap: o.Wrap, Jobs: a.jobs,
+		Redact: a.redact.Redact, Trace: trace, Wrap: o.Wrap, Jobs: a.jobs, Drained: a.stopAlerts,
 	})
 	if err != nil {
 		return nil, err
@@ -118,6 +122,7 @@ func New(o Options) (_ *App, err error) {
 	a.sources.running = next
 	a.cleanup.add(func() error { return a.closeUnstarted(next) })
 	a.metrics.SetTopology(topology(c))
+	a.configureAlerts(c)
 	if err := a.checkJobs(c); err != nil {
 		return nil, err
 	}
@@ -140,7 +145,8 @@ func (a *App) observe(c *config.Config) (*Tracing, error) {
 	a.lines = telemetry.NewEventLog(a.log, accessLog(c.Log.Access))
 	a.cleanup.add(func() error { a.lines.Close(); return nil })
 	a.tail = adminapi.NewTail()
-	sinks := []event.Sink{a.metrics.Observe, a.lines.Observe, a.tail.Observe}
+	a.alerts = a.newAlerts(c)
+	sinks := []event.Sink{a.metrics.Observe, a.lines.Observe, a.tail.Observe, a.alerts.Observe}
 	if a.opts.Events != nil {
 		sinks = append(sinks, a.opts.Events)
 	}

@@ -41,6 +41,9 @@ type EngineOptions struct {
 	// Wrap replaces the connector of each endpoint, for faults on purpose; nil
 	// leaves each as it is.
 	Wrap WrapFunc
+	// Drained is called by Stop when the last message has ended and the lanes are
+	// open still; nil is nobody.
+	Drained func(context.Context)
 }
 
 // WrapFunc returns what is to stand in for the connector of an endpoint: a
@@ -251,6 +254,9 @@ func (e *Engine) write(ctx context.Context, l *message.DeadLetter) error {
 // Stop ends the relay as relay.Stop does and closes everything.
 func (e *Engine) Stop(ctx context.Context) error {
 	err := e.relay.Stop(ctx)
+	if e.opts.Drained != nil {
+		e.opts.Drained(ctx)
+	}
 	e.fleet.Close()
 	e.mu.Lock()
 	e.stores.release()

@@ -131,6 +131,7 @@ func (a *App) apply(c *config.Config) (int, error) {
 	a.unmount = unmount
 	a.level.Set(c.Log.Level)
 	a.lines.SetAccess(accessLog(c.Log.Access))
+	a.configureAlerts(c)
 	// The key last: that of a configuration that was refused is good for nothing.
 	if err := a.jobs.storeKey(context.Background(), c); err != nil {
 		return generation, fmt.Errorf("the new configuration is in force without its admin key; reload again: %w", err)

@@ -187,7 +187,12 @@ type runningApp struct {
 
 func (w *world) start() *runningApp {
 	w.Helper()
-	a, err := New(w.options())
+	return w.startWith(w.options())
+}
+
+func (w *world) startWith(o Options) *runningApp {
+	w.Helper()
+	a, err := New(o)
 	if err != nil {
 		w.Fatal(err)
 	}

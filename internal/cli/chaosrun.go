@@ -142,7 +142,7 @@ func (sh *shell) chaosRun(ctx context.Context, p *chaosPlan) error {
 		reach[name] = struct{}{}
 	}
 	rec := chaos.NewRecorder(time.Now(), func(destination string) bool { _, ok := reach[destination]; return ok })
-	err := sh.run(ctx, false, func(o *app.Options) { o.Wrap, o.Events = p.wrap(rec), rec.Observe })
+	err := sh.run(ctx, false, func(o *app.Options) { o.Wrap, o.Events, o.Alerts = p.wrap(rec), rec.Observe, app.AlertNobody })
 	if errors.Is(err, errSetup) {
 		return err
 	}

@@ -161,6 +161,7 @@ type AttemptInfo struct {
 	MessageID                    string
 	Number                       int
 	Waited                       time.Duration
+	Hedge                        bool
 }
 
 // HopInfo is a destination that was left for To; "" is the dead letters.

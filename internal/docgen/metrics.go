@@ -55,7 +55,7 @@ func exemplary() *telemetry.Telemetry {
 			return telemetry.State{
 				Sources:   []telemetry.SourceState{{Name: specimen}},
 				Lanes:     []telemetry.LaneState{{Destination: specimen, RetriesLeft: new(0)}},
-				Endpoints: []telemetry.EndpointState{{Destination: specimen, Name: specimen}},
+				Endpoints: []telemetry.EndpointState{{Destination: specimen, Name: specimen, Health: event.Healthy}},
 				Jobs:      &telemetry.JobState{Queues: []telemetry.QueueState{{Name: specimen}}},
 			}
 		},
@@ -64,10 +64,13 @@ func exemplary() *telemetry.Telemetry {
 		Sources:      []string{specimen},
 		Destinations: []telemetry.Destination{{Name: specimen, Endpoints: []string{specimen}}},
 		Routes:       []telemetry.Route{{Name: specimen, Fallbacks: []string{"rules", "static"}}},
+		Stores:       []string{specimen},
 	})
 	for _, reason := range hops {
 		t.Observe(event.Event{Kind: event.Hopped, Destination: specimen, To: specimen, Hop: reason})
 	}
+	t.Observe(event.Event{Kind: event.Raced, Destination: specimen, Race: event.RaceFirst})
+	t.Observe(event.Event{Kind: event.BatchSent, Destination: specimen, Number: 1})
 	return t
 }
 

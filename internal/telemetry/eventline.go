@@ -33,13 +33,25 @@ func levelOf(e event.Event) (slog.Level, bool) {
 			return slog.LevelError, true
 		}
 		return slog.LevelInfo, true
+	case event.HealthMoved:
+		if e.Health == event.Unhealthy {
+			return slog.LevelWarn, true
+		}
+		return slog.LevelInfo, true
+	case event.StoreFailed:
+		return slog.LevelWarn, true
+	case event.Alerted:
+		if e.Alert == event.AlertSent {
+			return slog.LevelDebug, true
+		}
+		return slog.LevelWarn, true
 	case event.SourceUp, event.HoldSet, event.LeverPulled:
 		return slog.LevelInfo, true
-	case event.Hopped, event.Deferred, event.RouterFellBack, event.ConnectionRetried:
+	case event.Hopped, event.Deferred, event.RouterFellBack, event.ConnectionRetried, event.Raced, event.NoKey:
 		return slog.LevelDebug, true
 	case event.AttemptEnded:
 		return slog.LevelDebug, e.Outcome != message.OutcomeOK
-	case event.Delivered, event.Settled:
+	case event.Delivered, event.Settled, event.BatchSent:
 		return 0, false // Settled is the access log's
 	}
 	return 0, false
@@ -64,12 +76,24 @@ var texts = map[event.Kind]string{
 	event.LeverPulled:       "changed at run time",
 	event.RouterFellBack:    "router did not decide",
 	event.Reloaded:          "configuration loaded",
+	event.Raced:             "hedged",
+	event.HealthMoved:       "health moved",
+	event.NoKey:             "no key to know a repeat by",
+	event.StoreFailed:       "store failed; going on without it",
+	event.Alerted:           "alert sent",
 }
 
 // textOf returns the message of e's line.
 func textOf(e event.Event) string {
 	if e.Kind == event.Reloaded && e.Error != "" {
 		return "configuration refused"
+	}
+	switch {
+	case e.Kind != event.Alerted:
+	case e.Alert == event.AlertFailed:
+		return "alert failed"
+	case e.Alert == event.AlertDropped:
+		return "alert dropped"
 	}
 	return texts[e.Kind]
 }
@@ -116,6 +140,15 @@ func (l *EventLog) write(e event.Event) {
 		r.AddAttrs(slog.Int("tries", e.Number), slog.Duration("for", e.Waited))
 	case event.AttemptEnded:
 		r.AddAttrs(slog.String("outcome", string(e.Outcome)), slog.Int("attempt", e.Number), millis("ms", e.Took))
+		if e.Hedge {
+			r.AddAttrs(slog.Bool("hedge", true))
+		}
+	case event.HealthMoved:
+		r.AddAttrs(slog.String("state", e.Health.String()))
+	case event.Raced:
+		r.AddAttrs(slog.String("won", string(e.Race)), slog.Int("hedges", e.Number))
+	case event.Alerted:
+		r.AddAttrs(slog.Int("events", e.Number))
 	case event.BreakerMoved:
 		r.AddAttrs(slog.String("state", e.Breaker.String()))
 	case event.HoldSet:

@@ -19,6 +19,11 @@ const (
 	logQueue = 1024
 	// maxSubjects bounds the things that lines are counted for in a second.
 	maxSubjects = 4096
+	// outageEvery is how often a store that is away is told of: the relay goes on
+	// without it, with each message.
+	outageEvery = time.Minute
+	// maxOutages bounds the stores and operations that are remembered for that.
+	maxOutages = 256
 )
 
 // AccessLog says whether settled messages get a line each.
@@ -121,6 +126,9 @@ func (l *EventLog) take(b *brake, e event.Event) {
 	if now := time.Now(); now.Sub(b.since) >= time.Second {
 		l.flush(b, now)
 	}
+	if e.Kind == event.StoreFailed && !b.outage(e) {
+		return
+	}
 	if e.Kind == event.Settled || b.admit(subjectOf(e)) {
 		l.write(e)
 	}
@@ -145,10 +153,27 @@ type subject struct{ kind, name string }
 type brake struct {
 	since time.Time
 	lines map[subject]int
+	// outages is when a store's failures were last told of, by operation.
+	outages map[subject]time.Time
 }
 
 func newBrake(now time.Time) *brake {
-	return &brake{since: now, lines: map[subject]int{}}
+	return &brake{since: now, lines: map[subject]int{}, outages: map[subject]time.Time{}}
+}
+
+// outage reports whether a store's failure is the first in outageEvery.
+func (b *brake) outage(e event.Event) bool {
+	s := subject{e.Name, e.Detail}
+	now := time.Now()
+	told, known := b.outages[s]
+	switch {
+	case known && now.Sub(told) < outageEvery:
+		return false
+	case !known && len(b.outages) >= maxOutages:
+		clear(b.outages)
+	}
+	b.outages[s] = now
+	return true
 }
 
 // admit counts a line and reports whether it may be written. Past maxSubjects

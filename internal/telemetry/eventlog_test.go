@@ -39,6 +39,7 @@ func everyEvent(at time.Time) []event.Event {
 	}
 	return []event.Event{
 		with(event.AttemptEnded, func(e *event.Event) { e.Outcome = message.OutcomeRetry }),
+		with(event.AttemptEnded, func(e *event.Event) { e.Outcome, e.Hedge = message.OutcomeRetry, true }),
 		with(event.AttemptEnded, func(e *event.Event) { e.Outcome = message.OutcomeOK }),
 		with(event.Hopped, func(e *event.Event) { e.To, e.Hop = "disk", message.HopExhausted }),
 		with(event.Delivered, func(*event.Event) {}),
@@ -64,6 +65,25 @@ func everyEvent(at time.Time) []event.Event {
 		plain(event.Reloaded, func(e *event.Event) { e.Number = 2 }),
 		plain(event.Reloaded, func(e *event.Event) { e.Error = "pawl.yaml:3:1: unknown key" }),
 		plain(event.RouterFellBack, func(e *event.Event) { e.Route, e.To, e.Error = "orders", "static", "no rule matches" }),
+		plain(event.Raced, func(e *event.Event) {
+			e.Destination, e.Route, e.MessageID, e.Race, e.Number = "tickets", "orders", "m-1", event.RaceHedge, 1
+		}),
+		plain(event.HealthMoved, func(e *event.Event) {
+			e.Destination, e.Endpoint, e.Health, e.Error = "tickets", "east", event.Unhealthy, "HTTP 500"
+		}),
+		plain(event.HealthMoved, func(e *event.Event) { e.Destination, e.Endpoint, e.Health = "tickets", "east", event.Healthy }),
+		plain(event.BatchSent, func(e *event.Event) { e.Destination, e.Endpoint, e.Number = "ledger", "ledger", 7 }),
+		plain(event.NoKey, func(e *event.Event) { e.Source, e.MessageID, e.Error = "web", "m-1", "not a string" }),
+		plain(event.StoreFailed, func(e *event.Event) { e.Name, e.Detail, e.Error = "shared", "mark", "refused" }),
+		plain(event.Alerted, func(e *event.Event) {
+			e.Name, e.Destination, e.Alert, e.Number = "circuit_open", "ops", event.AlertSent, 3
+		}),
+		plain(event.Alerted, func(e *event.Event) {
+			e.Name, e.Destination, e.Alert, e.Number, e.Error = "circuit_open", "ops", event.AlertFailed, 3, "HTTP 503"
+		}),
+		plain(event.Alerted, func(e *event.Event) {
+			e.Name, e.Destination, e.Alert, e.Number, e.Error = "dead_letter", "ops", event.AlertDropped, 1, "too many"
+		}),
 	}
 }
 
@@ -119,6 +139,26 @@ func TestNoisyDestinationIsCutAndOthersAreNot(t *testing.T) {
 		count(linesPerSecond+1, `msg="delivery failed" destination=noisy`)
 		l.Close()
 		count(1, "left out")
+	})
+}
+
+// TestStoreOutageIsToldOnceAMinute looks for a line with each message while a
+// store is away.
+func TestStoreOutageIsToldOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out slowBuffer
+		l := newTestLog(&out, slog.LevelInfo, AccessOff)
+		for range 150 { // seconds
+			l.Observe(event.Event{Kind: event.StoreFailed, Name: "shared", Detail: "mark", Error: "refused"})
+			l.Observe(event.Event{Kind: event.StoreFailed, Name: "other", Detail: "mark", Error: "refused"})
+			time.Sleep(time.Second) // of the bubble's clock
+		}
+		l.Close()
+		for _, name := range []string{"shared", "other"} {
+			if n := strings.Count(out.String(), "name="+name); n != 3 {
+				t.Errorf("%d lines about %s in 150 seconds, want 3", n, name)
+			}
+		}
 	})
 }
 

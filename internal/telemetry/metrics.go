@@ -19,6 +19,10 @@ var attemptBuckets = []float64{
 // is about to come to the waits of limits below one a minute.
 var waitBuckets = []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
 
+// batchBuckets are the messages of pawl_batch_messages: one alone to the most that
+// a batch may hold.
+var batchBuckets = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000}
+
 // metrics are the families that events move. Those that are asked of the
 // engines are in state.go.
 type metrics struct {
@@ -28,6 +32,10 @@ type metrics struct {
 	dropped        *prometheus.CounterVec
 	fallbacks      *prometheus.CounterVec
 	resends        *prometheus.CounterVec
+	hedges         *prometheus.CounterVec
+	batches        *prometheus.HistogramVec
+	storeErrors    *prometheus.CounterVec
+	notifications  *prometheus.CounterVec
 	routerFallback *prometheus.CounterVec
 	dlq            *prometheus.CounterVec
 	messages       *prometheus.CounterVec
@@ -37,6 +45,7 @@ type metrics struct {
 	unlabelled     prometheus.Counter
 
 	letters letterCounters
+	alerts  alertCounters
 }
 
 func newMetrics() *metrics {
@@ -59,12 +68,23 @@ func newMetrics() *metrics {
 			"Times a destination was left for the next of its chain.", "from", "to", "reason"),
 		resends: counters("pawl_connection_resends_total",
 			"Requests sent again on a fresh connection because a reused one was dead.", "destination", "endpoint"),
+		hedges: counters("pawl_hedges_total",
+			"Races of hedged attempts, by which attempt won: the one that it began with, a hedge, or none.", "destination", "won"),
+		batches: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "pawl_batch_messages",
+			Help:    "Messages that went in one attempt, where a destination batches.",
+			Buckets: batchBuckets,
+		}, []string{"destination"}),
+		storeErrors: counters("pawl_store_errors_total",
+			"Times the relay went on without a store, its retries used up, by operation.", "store", "op"),
+		notifications: counters("pawl_notifications_total",
+			"Alerts, by what they tell of and by whether they arrived.", "event", "outcome"),
 		routerFallback: counters("pawl_router_fallback_total",
 			"Times a router did not decide and the next of its chain was asked.", "route", "to"),
 		dlq: counters("pawl_dlq_total",
 			"Dead letters, by reason and by whether they could be stored.", "reason", "outcome"),
 		messages: counters("pawl_source_messages_total",
-			"Messages of a source, by how they ended.", "source", "outcome"),
+			"Messages of a source, by how they ended; no_key counts, beside its end, one without a key to know a repeat by.", "source", "outcome"),
 		sourceUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pawl_source_up",
 			Help: "1 while a source can take messages, 0 while it is down.",
@@ -82,6 +102,7 @@ func newMetrics() *metrics {
 	}
 	m.reloadOK.Set(1)
 	m.letters = newLetterCounters(m.dlq)
+	m.alerts = newAlertCounters(m.notifications)
 	return m
 }
 
@@ -90,7 +111,8 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func (m *metrics) register(r *prometheus.Registry) {
-	r.MustRegister(m.attempts, m.seconds, m.limited, m.dropped, m.fallbacks, m.resends, m.routerFallback,
+	r.MustRegister(m.attempts, m.seconds, m.limited, m.dropped, m.fallbacks, m.resends, m.hedges, m.batches,
+		m.storeErrors, m.notifications, m.routerFallback,
 		m.dlq, m.messages, m.sourceUp, m.leasesLost, m.reloadOK, m.unlabelled)
 }
 
@@ -129,6 +151,41 @@ func (c letterCounters) failed(r message.Reason) bool {
 	h, known := c[r]
 	if known {
 		h.bad.Inc()
+	}
+	return known
+}
+
+// alertEvents and alertOutcomes are the closed sets of two labels.
+var (
+	alertEvents = [...]string{
+		"dead_letter", "dead_letter_failed", "circuit_open", "circuit_closed", "unrouted", "source_down",
+	}
+	alertOutcomes = [...]event.Alert{event.AlertSent, event.AlertFailed, event.AlertDropped}
+)
+
+type alertName struct {
+	event   string
+	outcome event.Alert
+}
+
+// alertCounters are the series of pawl_notifications_total, which exist from the
+// start as those of dead letters do.
+type alertCounters map[alertName]prometheus.Counter
+
+func newAlertCounters(v *prometheus.CounterVec) alertCounters {
+	c := alertCounters{}
+	for _, name := range alertEvents {
+		for _, outcome := range alertOutcomes {
+			c[alertName{name, outcome}] = v.WithLabelValues(name, string(outcome))
+		}
+	}
+	return c
+}
+
+func (c alertCounters) told(e event.Event) bool {
+	h, known := c[alertName{e.Name, e.Alert}]
+	if known {
+		h.Inc()
 	}
 	return known
 }

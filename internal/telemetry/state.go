@@ -44,6 +44,8 @@ type EndpointState struct {
 	Name        string
 	Breaker     event.BreakerState
 	HeldUntil   time.Time // zero or past: not held
+	// Health is zero where it is not checked.
+	Health event.Health
 }
 
 // LetterState is the dead letters that are neither replayed nor purged.
@@ -56,9 +58,9 @@ type LetterState struct {
 type stateCollector struct {
 	snapshot func() State
 
-	generation, inFlight                            *prometheus.Desc
-	pending, places, working, workers, retriesLeft  *prometheus.Desc
-	breaker, held, lettersOpen, lettersOldestSecond *prometheus.Desc
+	generation, inFlight                                     *prometheus.Desc
+	pending, places, working, workers, retriesLeft           *prometheus.Desc
+	breaker, held, healthy, lettersOpen, lettersOldestSecond *prometheus.Desc
 
 	jobs jobDescs
 }
@@ -81,6 +83,7 @@ func newStateCollector(snapshot func() State) *stateCollector {
 		retriesLeft:         desc("pawl_retry_budget_remaining", "Retries that the retry budget of a destination allows now.", "destination"),
 		breaker:             desc("pawl_breaker_state", "State of a circuit breaker: 0 closed, 1 half-open, 2 open.", "destination", "endpoint"),
 		held:                desc("pawl_hold_remaining_seconds", "Seconds left of the hold that an endpoint asked for; 0 without one.", "destination", "endpoint"),
+		healthy:             desc("pawl_endpoint_healthy", "1 while the health checks of a group's member pass, 0 while they fail; members that are not checked have none.", "destination", "endpoint"),
 		lettersOpen:         desc("pawl_dead_letters_open", "Dead letters that are neither replayed nor purged."),
 		lettersOldestSecond: desc("pawl_dead_letters_oldest_age_seconds", "Age of the oldest open dead letter; 0 without one."),
 		jobs:                newJobDescs(),
@@ -91,7 +94,7 @@ func newStateCollector(snapshot func() State) *stateCollector {
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range append(c.jobs.all(),
 		c.generation, c.inFlight, c.pending, c.places, c.working, c.workers, c.retriesLeft,
-		c.breaker, c.held, c.lettersOpen, c.lettersOldestSecond,
+		c.breaker, c.held, c.healthy, c.lettersOpen, c.lettersOldestSecond,
 	) {
 		ch <- d
 	}
@@ -122,6 +125,12 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	for n, e := range mergeEndpoints(s.Endpoints) {
 		gauge(c.breaker, float64(e.Breaker), n.destination, n.endpoint)
 		gauge(c.held, max(0, e.HeldUntil.Sub(now).Seconds()), n.destination, n.endpoint)
+		switch e.Health {
+		case event.Healthy:
+			gauge(c.healthy, 1, n.destination, n.endpoint)
+		case event.Unhealthy:
+			gauge(c.healthy, 0, n.destination, n.endpoint)
+		}
 	}
 }
 
@@ -166,6 +175,7 @@ func mergeEndpoints(all []EndpointState) map[endpointName]EndpointState {
 		n := endpointName{e.Destination, e.Name}
 		worst := by[n]
 		worst.Breaker = max(worst.Breaker, e.Breaker)
+		worst.Health = max(worst.Health, e.Health)
 		if e.HeldUntil.After(worst.HeldUntil) {
 			worst.HeldUntil = e.HeldUntil
 		}

@@ -118,13 +118,24 @@ func (t *Telemetry) Observe(e event.Event) {
 		known = names.leaseLost(e)
 	case event.RouterFellBack:
 		known = names.routerFellBack(e)
+	case event.Raced:
+		known = t.raced(e)
+	case event.BatchSent:
+		known = t.batched(e)
+	case event.NoKey:
+		known = names.noKey(e)
+	case event.StoreFailed:
+		known = names.storeFailed(e)
+	case event.Alerted:
+		known = m.alerts.told(e)
 	case event.Lettered:
 		known = m.letters.stored(e.Reason)
 	case event.LetterFailed:
 		known = m.letters.failed(e.Reason)
 	case event.Reloaded:
 		m.reloaded(e)
-	case event.Delivered, event.DeliveryFailed, event.Deferred, event.BreakerMoved, event.HoldSet, event.LeverPulled:
+	case event.Delivered, event.DeliveryFailed, event.Deferred, event.BreakerMoved, event.HealthMoved, event.HoldSet,
+		event.LeverPulled:
 		// Told by the attempts, or asked of the engines at the scrape.
 	}
 	if !known {

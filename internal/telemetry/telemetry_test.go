@@ -34,6 +34,7 @@ func shop() Topology {
 			{Name: "disk", Endpoints: []string{"disk"}},
 		},
 		Routes: []Route{{Name: "orders", Fallbacks: []string{"static"}}},
+		Stores: []string{"shared"},
 	}
 }
 
@@ -61,6 +62,12 @@ func story() []event.Event {
 		{Kind: event.RouterFellBack, Route: "orders", To: "static"},
 		{Kind: event.Reloaded, Number: 2, Error: "bad"},
 		{Kind: event.BreakerMoved, Destination: "ledger", Endpoint: "ledger", Breaker: event.BreakerOpen},
+		{Kind: event.Raced, Destination: "ledger", Race: event.RaceHedge, Number: 1},
+		{Kind: event.BatchSent, Destination: "disk", Endpoint: "disk", Number: 7},
+		{Kind: event.NoKey, Source: "web"},
+		{Kind: event.StoreFailed, Name: "shared", Detail: "mark", Error: "refused"},
+		{Kind: event.Alerted, Name: "circuit_open", Destination: "disk", Alert: event.AlertFailed, Number: 1},
+		{Kind: event.HealthMoved, Destination: "ledger", Endpoint: "ledger", Health: event.Unhealthy},
 	}
 }
 
@@ -75,8 +82,9 @@ func state(now time.Time) State {
 		},
 		Endpoints: []EndpointState{
 			{Destination: "ledger", Name: "ledger", Breaker: event.BreakerOpen, HeldUntil: now.Add(90 * time.Second)},
-			{Destination: "ledger", Name: "ledger"},
-			{Destination: "disk", Name: "disk", HeldUntil: now.Add(-time.Second)},
+			{Destination: "ledger", Name: "ledger", Health: event.Unhealthy},
+			{Destination: "ledger", Name: "ledger", Health: event.Healthy},
+			{Destination: "disk", Name: "disk", HeldUntil: now.Add(-time.Second), Health: event.Healthy},
 		},
 		DeadLetters: LetterState{Open: 4, Oldest: now.Add(-time.Hour)},
 	}
@@ -153,15 +161,16 @@ func TestReloadDeletesWhatIsGone(t *testing.T) {
 		tel.Observe(e) // late events of messages that began before
 	}
 	got := scrape(t, tel)
-	for _, gone := range []string{`"web"`, `"disk"`, `"orders"`} {
+	for _, gone := range []string{`"web"`, `"disk"`, `"orders"`, `"shared"`} {
 		if strings.Contains(got, gone) {
 			t.Errorf("%s is still in the exposition:\n%s", gone, got)
 		}
 	}
 	for _, want := range []string{
 		`pawl_delivery_attempts_total{destination="ledger",endpoint="ledger",outcome="retry"} 4`,
-		// Two settled, one each of dropped, hopped, source down, router.
-		`pawl_events_unlabelled_total 7`,
+		// Two settled, one each of dropped, hopped, source down, lease, router,
+		// batch, key, store.
+		`pawl_events_unlabelled_total 10`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("missing %s in:\n%s", want, got)
@@ -182,7 +191,7 @@ func TestLabelsAreOfTheTopology(t *testing.T) {
 		name := rapid.SampledFrom([]string{"web", "ledger", "disk", "orders", "static", "stranger", "", "\xff"})
 		for range rapid.IntRange(1, 30).Draw(rt, "events") {
 			tel.Observe(event.Event{
-				Kind:        event.Kind(rapid.IntRange(0, 20).Draw(rt, "kind")),
+				Kind:        event.Kind(rapid.IntRange(0, int(event.Alerted)+1).Draw(rt, "kind")),
 				Source:      name.Draw(rt, "source"),
 				Route:       name.Draw(rt, "route"),
 				Destination: name.Draw(rt, "destination"),
@@ -192,6 +201,10 @@ func TestLabelsAreOfTheTopology(t *testing.T) {
 				Hop:         message.HopReason(rapid.SampledFrom([]string{"stranger", "full"}).Draw(rt, "hop")),
 				Reason:      message.Reason(name.Draw(rt, "reason")),
 				Settlement:  event.Settlement(name.Draw(rt, "settlement")),
+				Name:        name.Draw(rt, "name"),
+				Detail:      name.Draw(rt, "detail"),
+				Race:        event.Race(rapid.SampledFrom([]string{"stranger", "hedge"}).Draw(rt, "race")),
+				Alert:       event.Alert(rapid.SampledFrom([]string{"stranger", "sent"}).Draw(rt, "alert")),
 			})
 		}
 		if got := scrape(t, tel); strings.Contains(got, "stranger") || strings.Contains(got, "\xff") {
@@ -220,6 +233,9 @@ func TestReloadBesideEvents(t *testing.T) {
 		wg.Wait()
 		if n := testutil.CollectAndCount(tel.metrics.fallbacks); n != 0 {
 			t.Fatalf("a late hop left %d series", n)
+		}
+		if n := testutil.CollectAndCount(tel.metrics.hedges) + testutil.CollectAndCount(tel.metrics.batches); n != 0 {
+			t.Fatalf("a late race or batch left %d series", n)
 		}
 	}
 	if got := scrape(t, tel); strings.Contains(got, "ledger") {

@@ -15,6 +15,8 @@ type Topology struct {
 	Sources      []string
 	Destinations []Destination
 	Routes       []Route
+	// Stores are the stores that the relay can go on without.
+	Stores []string
 }
 
 // Destination is a destination and what breakers guard in it: itself, or the
@@ -49,6 +51,9 @@ var (
 		event.SettledNacked, event.SettledRefused, event.SettledJoined, event.SettledConflict, event.SettledInvalid,
 		event.SettledStored, event.SettledDeferred,
 	}
+	// races and storeOps are two more.
+	races    = [...]event.Race{event.RaceFirst, event.RaceHedge, event.RaceNone}
+	storeOps = [...]string{"mark", "keep", "settle", "forget", "add", "ping"}
 	outcomes = [...]message.Outcome{
 		message.OutcomeOK, message.OutcomeRetry, message.OutcomePermanent, message.OutcomeCancelled,
 	}
@@ -62,6 +67,8 @@ type endpointName struct{ destination, endpoint string }
 
 type routerName struct{ route, to string }
 
+type storeOp struct{ store, op string }
+
 // table holds the counters of one topology, looked up beforehand. It is never
 // changed once stored; the zero value knows no name.
 type table struct {
@@ -69,10 +76,12 @@ type table struct {
 	destinations map[string]prometheus.Counter // best-effort deliveries given up
 	endpoints    map[endpointName]*endpointSeries
 	routers      map[routerName]prometheus.Counter
+	stores       map[storeOp]prometheus.Counter
 }
 
 type sourceSeries struct {
 	messages [len(settlements)]prometheus.Counter
+	noKey    prometheus.Counter
 	up       prometheus.Gauge
 	lost     prometheus.Counter
 }
@@ -90,6 +99,7 @@ func newTable(m *metrics, topo Topology) *table {
 		destinations: map[string]prometheus.Counter{},
 		endpoints:    map[endpointName]*endpointSeries{},
 		routers:      map[routerName]prometheus.Counter{},
+		stores:       map[storeOp]prometheus.Counter{},
 	}
 	for _, name := range topo.Sources {
 		t.sources[name] = newSourceSeries(m, name)
@@ -105,14 +115,23 @@ func newTable(m *metrics, topo Topology) *table {
 			t.routers[routerName{r.Name, to}] = m.routerFallback.WithLabelValues(r.Name, to)
 		}
 	}
+	for _, name := range topo.Stores {
+		for _, op := range storeOps {
+			t.stores[storeOp{name, op}] = m.storeErrors.WithLabelValues(name, op)
+		}
+	}
 	return t
 }
+
+// noKey is the outcome that is none: the message has its own beside it.
+const noKey = "no_key"
 
 func newSourceSeries(m *metrics, name string) *sourceSeries {
 	s := &sourceSeries{}
 	for i, o := range settlements {
 		s.messages[i] = m.messages.WithLabelValues(name, string(o))
 	}
+	s.noKey = m.messages.WithLabelValues(name, noKey)
 	s.up = m.sourceUp.WithLabelValues(name)
 	s.lost = m.leasesLost.WithLabelValues(name)
 	return s
@@ -157,6 +176,8 @@ func (t *table) deleteGone(m *metrics, prev *table) {
 		if _, stays := t.destinations[name]; !stays {
 			m.dropped.DeleteLabelValues(name)
 			m.limited.DeleteLabelValues(name)
+			m.batches.DeleteLabelValues(name)
+			m.hedges.DeletePartialMatch(prometheus.Labels{"destination": name})
 			m.fallbacks.DeletePartialMatch(prometheus.Labels{"from": name})
 			m.fallbacks.DeletePartialMatch(prometheus.Labels{"to": name})
 		}
@@ -164,6 +185,11 @@ func (t *table) deleteGone(m *metrics, prev *table) {
 	for n := range prev.routers {
 		if _, stays := t.routers[n]; !stays {
 			m.routerFallback.DeleteLabelValues(n.route, n.to)
+		}
+	}
+	for s := range prev.stores {
+		if _, stays := t.stores[s]; !stays {
+			m.storeErrors.DeleteLabelValues(s.store, s.op)
 		}
 	}
 }
@@ -185,6 +211,32 @@ func (t *Telemetry) hopped(e event.Event) bool {
 		return false
 	}
 	t.metrics.fallbacks.WithLabelValues(e.Destination, e.To, string(e.Hop)).Inc()
+	return true
+}
+
+// raced counts a race. Few destinations hedge, so their series are made as those
+// of hops are.
+func (t *Telemetry) raced(e event.Event) bool {
+	t.swap.RLock()
+	defer t.swap.RUnlock()
+	if _, known := t.table.Load().destinations[e.Destination]; !known || !slices.Contains(races[:], e.Race) {
+		return false
+	}
+	for _, won := range races {
+		t.metrics.hedges.WithLabelValues(e.Destination, string(won)) // all of them at once, from zero
+	}
+	t.metrics.hedges.WithLabelValues(e.Destination, string(e.Race)).Inc()
+	return true
+}
+
+// batched counts the messages of a batch. Series are made as those of hops are.
+func (t *Telemetry) batched(e event.Event) bool {
+	t.swap.RLock()
+	defer t.swap.RUnlock()
+	if _, known := t.table.Load().destinations[e.Destination]; !known {
+		return false
+	}
+	t.metrics.batches.WithLabelValues(e.Destination).Observe(float64(e.Number))
 	return true
 }
 
@@ -240,6 +292,23 @@ func (t *table) sourceUp(name string, up float64) bool {
 	}
 	s.up.Set(up)
 	return true
+}
+
+func (t *table) noKey(e event.Event) bool {
+	s := t.sources[e.Source]
+	if s == nil {
+		return false
+	}
+	s.noKey.Inc()
+	return true
+}
+
+func (t *table) storeFailed(e event.Event) bool {
+	c, known := t.stores[storeOp{e.Name, e.Detail}]
+	if known {
+		c.Inc()
+	}
+	return known
 }
 
 func (t *table) leaseLost(e event.Event) bool {

@@ -89,6 +89,7 @@ type AttemptStart struct {
 	MessageID                    string
 	Number                       int           // the first is 1
 	Waited                       time.Duration // before the send
+	Hedge                        bool
 }
 
 // AttemptEnd is how a send ended. Tags and Error are empty when it went well.
@@ -153,6 +154,7 @@ func (t *Tracer) StartAttempt(ctx context.Context, a AttemptStart) (context.Cont
 			attribute.String("pawl.endpoint", a.Endpoint),
 			attribute.Int("pawl.attempt", a.Number),
 			attribute.Float64("pawl.waited_seconds", a.Waited.Seconds()),
+			attribute.Bool("pawl.hedge", a.Hedge),
 		))
 	return ctx, func(end AttemptEnd) {
 		span.SetAttributes(attribute.String("pawl.outcome", string(end.Outcome)))
