@@ -53,7 +53,6 @@ func links(c *config.Config, name string) ([]chain.Link, error) {
 func walkOf(c *config.Config, chain []chain.Link, f *failure.Error) *walk {
 	w := &walk{}
 	entered := Window{}
-	var expired *setting.Duration // when the first one's ttl may have ended it all
 	for i, l := range chain {
 		d, _ := c.Destination(l.Name)
 		step := Step{Destination: l.Name, Type: d.Type, Where: where(d.Settings), Entered: entered}
@@ -78,18 +77,10 @@ func walkOf(c *config.Config, chain []chain.Link, f *failure.Error) *walk {
 		s := stayAt(d, f, until)
 		step.Course, step.Left = s.Course, s.left(entered, end)
 		step.GivenUpAfter = s.left(Window{}, relative(until))
-		if whole := ttl(nil, head(w.at, d)); whole > 0 {
-			if at, ok := s.cut(entered, whole); ok && (expired == nil || at < *expired) {
-				expired = &at
-			}
-		}
 		w.steps, w.stays, w.at = append(w.steps, step), append(w.stays, s), append(w.at, d)
 		if entered = step.Left; i == len(chain)-1 {
 			w.over = entered
 		}
-	}
-	if expired != nil {
-		w.over.Earliest = min(w.over.Earliest, *expired)
 	}
 	return w
 }

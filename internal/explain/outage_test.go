@@ -133,12 +133,14 @@ func TestOpenings(t *testing.T) {
 func TestEnds(t *testing.T) {
 	const text = `
 sources: [ { name: web, type: http, listen: "127.0.0.1:8080" } ]
-routes: [ { name: all, from: [web], to: [old, both, batched] } ]
+routes: [ { name: all, from: [web], to: [old, both, batched, late, exact] } ]
 defaults: { timeout: 1s, retry: { attempts: 5, backoff: 1s, jitter: none } }
 destinations:
   - { name: old, type: https, url: "https://a.example.com", ttl: 3s }
   - { name: both, type: https, url: "https://b.example.com", ttl: 40s, deadline: 10s }
   - { name: batched, type: https, url: "https://c.example.com", batch: { max_wait: 2s }, deadline: 10s }
+  - { name: late, type: https, url: "https://d.example.com", rate_limit: { per_second: 0.25 }, deadline: 3s }
+  - { name: exact, type: https, url: "https://e.example.com", rate_limit: { per_second: 0.5 }, ttl: 2s }
 `
 	e := explained(t, text, "old") // 0, 1 and 3 s: the third is too old
 	if e.Reason != "permanent" || e.Tag != "expired" || len(e.Attempts) != 2 || e.Unmade != 3 || e.Longest.Time != seconds(4) {
@@ -151,5 +153,15 @@ destinations:
 	e = explained(t, text, "batched") // 0, 1, 3 and 7 s; or 3 s each, and 1, 2 and 4 s between
 	if e.Longest.Time != seconds(13) || e.Attempts[2].Slowest != seconds(9) || e.Attempts[2].MayBePast || !e.Attempts[3].MayBePast {
 		t.Errorf("%+v, open %+v", e.Course, e.Longest)
+	}
+	// The token comes after 4 s, which is seen once the backoff of 1 s is over.
+	e = explained(t, text, "late")
+	if e.Reason != "deadline" || len(e.Attempts) != 1 || e.GivenUpAfter != (Window{seconds(1), seconds(2)}) {
+		t.Errorf("%+v", e.Course)
+	}
+	// A message as old as its ttl is not sent.
+	e = explained(t, text, "exact")
+	if e.Reason != "permanent" || e.Tag != "expired" || len(e.Attempts) != 1 {
+		t.Errorf("%+v", e.Course)
 	}
 }

@@ -74,6 +74,8 @@ type try struct {
 	fast setting.Duration // each fails at once, each wait is the shortest
 	slow setting.Duration // each takes its whole timeout, each wait is the longest
 	wait setting.Duration // the longest wait that comes next; noWait for none
+	// backoff is its part that is made before the limits are asked again.
+	backoff Window
 }
 
 // noWait marks the try after which none is due.
@@ -159,7 +161,7 @@ func stayAt(d *config.Destination, f *failure.Error, until limits) *stay {
 		}
 		backoff := Window{setting.Duration(lo.Wait), setting.Duration(hi.Wait)}
 		next, wait := p.next(last, backoff)
-		t.wait = wait.Latest
+		t.wait, t.backoff = wait.Latest, backoff
 		if s.Reason, s.Tag = until.tooLate(last.Earliest + backoff.Earliest); s.Reason == "" {
 			if s.Reason, s.Tag = until.refuses(next.Earliest); s.Reason != "" { // which is seen after the backoff
 				s.last = Window{s.last.Earliest + backoff.Earliest, s.last.Latest + backoff.Latest}
@@ -183,11 +185,11 @@ func (s *stay) round(a *Attempt, e endpoints, p paces, until limits) (last Windo
 		whole := min(e.longest, e.whole-e.longest*setting.Duration(a.Sends-1))
 		ends := begins + max(whole, 0)
 		if a.Sends == e.count {
-			s.tries = append(s.tries, try{last.Earliest, ends, noWait})
+			s.tries = append(s.tries, try{fast: last.Earliest, slow: ends, wait: noWait})
 			return last, false
 		}
 		next, wait := p.next(last, Window{}) // a token, where there is a limit
-		s.tries = append(s.tries, try{last.Earliest, ends, wait.Latest})
+		s.tries = append(s.tries, try{fast: last.Earliest, slow: ends, wait: wait.Latest})
 		if s.Reason, s.Tag = until.refuses(next.Earliest); s.Reason != "" {
 			return last, true
 		}
@@ -266,7 +268,10 @@ func (s *stay) cut(entered Window, end setting.Duration) (at setting.Duration, o
 	}
 	for _, t := range s.tries {
 		if t.wait != noWait && entered.Latest+t.slow+t.wait > end {
-			found(max(entered.Earliest+t.fast, end-t.wait))
+			found(max(entered.Earliest+t.fast, end-t.wait) + t.backoff.Earliest) // at the gate
+		}
+		if entered.Latest+t.slow+t.backoff.Latest > end && t.wait != noWait {
+			found(max(entered.Earliest+t.fast, end-t.backoff.Latest))
 		}
 	}
 	return at, ok
