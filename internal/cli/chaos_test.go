@@ -1,8 +1,7 @@
 // These tests catch: a call of chaos that means nothing and is taken; a message
 // that reaches the real endpoint although every attempt was to fail, or does not
 // although none was; dead letters or a state folder that end up in the user's;
-// a report in another form than was asked for; a terminal's question skipped; a
-// command line that does not repeat the run.
+// a report in another form than was asked for; a command line that does not repeat the run.
 package cli
 
 import (
