@@ -32,7 +32,7 @@ func known(t *testing.T) map[string][]string {
 			return telemetry.State{
 				Sources:   []telemetry.SourceState{{Name: "web"}},
 				Lanes:     []telemetry.LaneState{{Destination: "a", RetriesLeft: new(0)}},
-				Endpoints: []telemetry.EndpointState{{Destination: "a", Name: "a"}},
+				Endpoints: []telemetry.EndpointState{{Destination: "a", Name: "a", Health: event.Healthy}},
 			}
 		},
 	})
@@ -40,8 +40,11 @@ func known(t *testing.T) map[string][]string {
 		Sources:      []string{"web"},
 		Destinations: []telemetry.Destination{{Name: "a", Endpoints: []string{"a"}}, {Name: "b", Endpoints: []string{"b"}}},
 		Routes:       []telemetry.Route{{Name: "r", Fallbacks: []string{"static"}}},
+		Stores:       []string{"s"},
 	})
 	tel.Observe(event.Event{Kind: event.Hopped, Destination: "a", To: "b", Hop: message.HopFull})
+	tel.Observe(event.Event{Kind: event.Raced, Destination: "a", Race: event.RaceHedge})
+	tel.Observe(event.Event{Kind: event.BatchSent, Destination: "a", Number: 1})
 	families, err := tel.Gatherer().Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +127,7 @@ func checkOutcome(metric, label, pattern string) []string {
 		"pawl_dlq_total":               {"stored", "failed"},
 		"pawl_delivery_attempts_total": {"ok", "retry", "permanent", "cancelled"},
 		"pawl_source_messages_total":   {"refused", "nacked"},
+		"pawl_notifications_total":     {"sent", "failed", "dropped"},
 	}[metric]
 	var wrong []string
 	for v := range strings.SplitSeq(pattern, "|") {

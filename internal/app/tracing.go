@@ -27,7 +27,7 @@ func (t *Tracing) Message(ctx context.Context, m *message.Message) (context.Cont
 func (t *Tracing) Attempt(ctx context.Context, a deliver.AttemptInfo) (context.Context, func(message.Outcome, *failure.Error)) {
 	ctx, end := t.tracer.StartAttempt(ctx, telemetry.AttemptStart{
 		Route: a.Route, Destination: a.Destination, Endpoint: a.Endpoint,
-		MessageID: a.MessageID, Number: a.Number, Waited: a.Waited,
+		MessageID: a.MessageID, Number: a.Number, Waited: a.Waited, Hedge: a.Hedge,
 	})
 	if parent, state := telemetry.Inject(ctx); parent != "" {
 		ctx = connector.WithTrace(ctx, connector.TraceContext{Parent: parent, State: state})
