@@ -134,6 +134,32 @@ func TestThoseThatWaitForAKeyAreBounded(t *testing.T) {
 	})
 }
 
+// The relay that was only told of a key forgets it with the one that settled it.
+func TestTheTimeOfAKeyIsItsFirstMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := two(memory.New(memory.Options{}))
+		begun(t, a, "k", settle.First).Settle(t.Context())
+		time.Sleep(40 * time.Second)
+		begun(t, b, "k", settle.Settled)
+		time.Sleep(20 * time.Second)
+		begun(t, b, "k", settle.First).Forget(t.Context())
+	})
+}
+
+// Another relay's end is heard of soon, however long the message took.
+func TestTheEndElsewhereIsHeardSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := two(memory.New(memory.Options{}))
+		first := begun(t, a, "k", settle.First)
+		second := wait(t.Context(), begun(t, b, "k", settle.InFlight))
+		time.Sleep(time.Hour)
+		first.Settle(t.Context())
+		if got := <-second; got.found != settle.Settled || got.after > time.Hour+time.Second {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // A wait that is given up leaves the key to the next, and holds nothing up.
 func TestAWaitIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -302,7 +328,7 @@ func TestAStoreThatForgotIsTold(t *testing.T) {
 		a, b := two(s)
 		c := begun(t, a, "k", settle.First)
 		s.restart()
-		time.Sleep(5 * time.Second)
+		time.Sleep(time.Minute)
 		second := wait(t.Context(), begun(t, b, "k", settle.InFlight))
 		still(t, second)
 		c.Settle(t.Context())
@@ -353,7 +379,7 @@ func TestDedupeIsAMapWithTimes(t *testing.T) {
 			Relay: rapid.IntRange(0, 1).Draw(t, "relay"),
 			Ms:    rapid.IntRange(1, 40_000).Draw(t, "ms"),
 		}
-	}), 1, 60)
+	}), 20, 100)
 	rapid.Check(t, func(rt *rapid.T) {
 		story := actions.Draw(rt, "story")
 		var wrong string
