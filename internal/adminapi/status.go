@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/breaker"
+	"github.com/pawlhq/pawl/internal/deliver"
 )
 
 // Status is the relay at a glance.
@@ -64,6 +65,22 @@ type DestinationStatus struct {
 	RateSet   *Pull       `json:"rate_set,omitzero"`
 	// RetriesLeft is how many retries the budget allows now.
 	RetriesLeft *int `json:"retries_left,omitzero"`
+	// Members are those of a group.
+	Members []MemberStatus `json:"members,omitzero"`
+}
+
+// MemberStatus is one member of a group at a glance.
+type MemberStatus struct {
+	Name      string     `json:"name"`
+	Busy      int        `json:"busy"`
+	Limit     int        `json:"limit"`   // its share of the workers
+	Breaker   string     `json:"breaker"` // closed, half_open, open, off
+	OpenUntil *time.Time `json:"open_until,omitzero"`
+	HeldUntil *time.Time `json:"held_until,omitzero"`
+	Ramp      int        `json:"ramp,omitzero"`
+	Health    string     `json:"health,omitzero"` // healthy, unhealthy; "" where it is not checked
+	Paused    *Pull      `json:"paused,omitzero"`
+	Forced    *Pull      `json:"forced,omitzero"`
 }
 
 // RateStatus is a rate limit.
@@ -119,6 +136,7 @@ func (a *API) Status(ctx context.Context) Status {
 		if l.ByLever {
 			view.RateSet = o.Levers.by(rateLever, l.Destination)
 		}
+		view.Members = o.members(l)
 		s.Destinations = append(s.Destinations, view)
 	}
 	stats := o.Letters.Stats()
@@ -134,6 +152,33 @@ func (a *API) Status(ctx context.Context) Status {
 		s.QueueProblem = err.Error()
 	}
 	return s
+}
+
+// members returns the members of a group's lane; nil for a plain destination.
+func (o *Options) members(l deliver.LaneStatus) (all []MemberStatus) {
+	if len(l.Endpoints) == 1 && l.Endpoints[0].Name == l.Destination {
+		return nil
+	}
+	for _, e := range l.Endpoints {
+		m := MemberStatus{
+			Name: e.Name, Busy: e.Busy, Limit: e.Limit, Breaker: "off",
+			OpenUntil: moment(e.OpenUntil), HeldUntil: moment(e.HeldUntil), Ramp: e.Ramp,
+		}
+		if e.HasBreaker {
+			m.Breaker = e.Breaker.String()
+		}
+		if e.Health != 0 {
+			m.Health = e.Health.String()
+		}
+		if e.Paused {
+			m.Paused = o.Levers.by(pauseLever, e.Name)
+		}
+		if e.Forced != breaker.ForceAuto {
+			m.Forced = o.Levers.by(breakerLever, e.Name)
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 // moment returns a time for a field that is left out when there is none.

@@ -70,6 +70,9 @@ func (sh *shell) statusText(s adminapi.Status, now time.Time) string {
 	for _, v := range s.Destinations {
 		dst.row(v.Name, fmt.Sprintf("%d/%d", v.Pending, v.MaxPending), fmt.Sprintf("%d/%d", v.Busy, v.Workers),
 			fmt.Sprint(v.Waiting), breakerText(v, now), destinationText(v, now))
+		for _, m := range v.Members {
+			dst.row("  "+m.Name, "", fmt.Sprintf("%d/%d", m.Busy, m.Limit), "", memberBreakerText(m, now), memberText(m, now))
+		}
 	}
 	fmt.Fprintf(&b, "%s\n\n", dst)
 	b.WriteString(sh.queuesText(s, now))
@@ -117,6 +120,20 @@ func breakerText(d adminapi.DestinationStatus, now time.Time) string {
 		return d.Breaker + ", tries in " + round(d.OpenUntil.Sub(now))
 	}
 	return d.Breaker
+}
+
+// memberBreakerText and memberText say of a group's member what is said of a
+// destination, and its health.
+func memberBreakerText(m adminapi.MemberStatus, now time.Time) string {
+	return breakerText(adminapi.DestinationStatus{Breaker: m.Breaker, Forced: m.Forced, OpenUntil: m.OpenUntil}, now)
+}
+
+func memberText(m adminapi.MemberStatus, now time.Time) string {
+	state := destinationText(adminapi.DestinationStatus{HeldUntil: m.HeldUntil, Ramp: m.Ramp, Paused: m.Paused}, now)
+	if m.Health != "" {
+		state += ", " + m.Health
+	}
+	return state
 }
 
 func destinationText(d adminapi.DestinationStatus, now time.Time) string {
