@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -171,10 +172,10 @@ func (o *Options) members(l deliver.LaneStatus) (all []MemberStatus) {
 			m.Health = e.Health.String()
 		}
 		if e.Paused {
-			m.Paused = o.Levers.by(pauseLever, e.Name)
+			m.Paused = cmp.Or(o.Levers.by(pauseLever, e.Name), o.Levers.by(pauseLever, l.Destination))
 		}
 		if e.Forced != breaker.ForceAuto {
-			m.Forced = o.Levers.by(breakerLever, e.Name)
+			m.Forced = cmp.Or(o.Levers.by(breakerLever, e.Name), o.Levers.by(breakerLever, l.Destination))
 		}
 		all = append(all, m)
 	}
