@@ -243,7 +243,12 @@ func TestARecoveryEndsTheOpenTime(t *testing.T) {
 		if s := r.member("g", "east"); s.Breaker != event.BreakerClosed {
 			t.Errorf("%v", s.Breaker)
 		}
-		east.change(well.taking(time.Second))
+		for range 6 {
+			r.deliver(r.Context(), "g")
+		}
+		if s := r.member("g", "east"); s.Ramp != 0 {
+			t.Errorf("a ramp of %d still", s.Ramp)
+		}
 		post.setHealth("east", event.Unhealthy, errors.New("down"))
 		post.setHealth("east", event.Healthy, nil)
 		if s := r.member("g", "east"); s.Ramp != 1 {
