@@ -165,3 +165,25 @@ func TestLinkRefusesGroups(t *testing.T) {
 		}
 	}
 }
+
+// One who waits in the middle of a round keeps to where it was, whatever order a
+// reload gives the members.
+func TestAReloadMovesMembersUnderWhoWaits(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		east, west := always(status(503)), always(hangs)
+		one, two := in("east", east), in("west", west)
+		r.configure(of("g", balance.Failover, []Member{two, one}, workers(2), attempts(1)))
+		hung := r.start(r.Context(), "g")  // at west
+		waits := r.start(r.Context(), "g") // is refused by east, and waits for west
+		r.configure(of("g", balance.Failover, []Member{one, two}, workers(2), attempts(1)))
+		time.Sleep(time.Second)
+		if n := len(east.seen()); n != 1 {
+			t.Errorf("%d sends to east in one round", n)
+		}
+		west.change(well)
+		if res := <-waits; res.Endpoint != "west" {
+			t.Errorf("%s at %q", reasons(res), res.Endpoint)
+		}
+		<-hung
+	})
+}
