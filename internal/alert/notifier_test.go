@@ -78,6 +78,38 @@ func (e *endpoint) bodies() (all []string) {
 	return all
 }
 
+// messages returns what it got, asked how often it was sent anything.
+func (e *endpoint) messages() []*message.Message {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.got)
+}
+
+func (e *endpoint) times() []time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.at)
+}
+
+func (e *endpoint) asked() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asks
+}
+
+// hang makes it wait, with a channel of the bubble, until release.
+func (e *endpoint) hang() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hung = make(chan struct{})
+}
+
+func (e *endpoint) release() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	close(e.hung)
+}
+
 // rig is a notifier with real lanes in a bubble of virtual time.
 type rig struct {
 	*testing.T
@@ -127,6 +159,13 @@ func inBubble(t *testing.T, specs []deliver.Spec, rules []Rule, test func(*rig))
 		}
 		r.fleet.Close()
 	})
+}
+
+// alerted returns what was told of alerts.
+func (r *rig) alerted() []event.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.told)
 }
 
 // outcomes counts what became of alerts.
@@ -183,7 +222,7 @@ func TestAlertsAsTheyAreSent(t *testing.T) {
 		}
 		synctest.Wait()
 		golden(t, "alerts.golden", strings.Join(ops.bodies(), "\n")+"\n")
-		for _, m := range ops.got {
+		for _, m := range ops.messages() {
 			if _, err := ulid.ParseStrict(m.ID); err != nil {
 				t.Errorf("id %q: %v", m.ID, err)
 			}
@@ -239,7 +278,7 @@ func TestFirstAtOnceThenOneAWindow(t *testing.T) {
 		r.after(time.Hour)
 		var got []string
 		for i, body := range ops.bodies() {
-			got = append(got, fmt.Sprintf("%v: %s", ops.at[i].Sub(r.began), r.fields(body)))
+			got = append(got, fmt.Sprintf("%v: %s", ops.times()[i].Sub(r.began), r.fields(body)))
 		}
 		want := []string{"0s: 1 from 0s to 0s", "1m0s: 2 from 10s to 20s", "2m0s: 1 from 1m10s to 1m10s", "3m20s: 1 from 3m20s to 3m20s"}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -279,11 +318,11 @@ func TestAlertTakesRetriesAndFallbacks(t *testing.T) {
 	inBubble(t, specs, []Rule{{On: []Event{SourceDown}, To: []string{"ops", "lost", "gone"}, Every: time.Minute}}, func(r *rig) {
 		r.Observe(event.Event{Kind: event.SourceDown, Source: "web", Error: "refused"})
 		r.after(30 * time.Second)
-		if ops.asks != 2 || len(mail.got) != 1 || lost.asks != 2 {
-			t.Errorf("ops was asked %d times and lost %d times, want 2; its fallback got %d", ops.asks, lost.asks, len(mail.got))
+		if ops.asked() != 2 || len(mail.messages()) != 1 || lost.asked() != 2 {
+			t.Errorf("ops was asked %d times and lost %d times, want 2; its fallback got %d", ops.asked(), lost.asked(), len(mail.messages()))
 		}
 		var got []string
-		for _, e := range r.told {
+		for _, e := range r.alerted() {
 			got = append(got, fmt.Sprintf("%s %s %s %d %s", e.Destination, e.Name, e.Alert, e.Number, e.Error))
 		}
 		slices.Sort(got)
@@ -304,8 +343,8 @@ func TestNoAlertAboutADestinationGoesThere(t *testing.T) {
 		r.Observe(moved("ops", "east", event.BreakerClosed, event.BreakerOpen))
 		r.Observe(letter(DeadLetter, message.ReasonDelivery, "ops", "r", "x"))
 		synctest.Wait()
-		if len(ops.got) != 0 || len(mail.got) != 2 {
-			t.Errorf("ops got %d alerts about itself, mail %d of 2", len(ops.got), len(mail.got))
+		if len(ops.messages()) != 0 || len(mail.messages()) != 2 {
+			t.Errorf("ops got %d alerts about itself, mail %d of 2", len(ops.messages()), len(mail.messages()))
 		}
 	})
 }
@@ -314,22 +353,22 @@ func TestWaitingAlertsAreBoundedAndKeepTheirOrder(t *testing.T) {
 	ops, mail := &endpoint{}, &endpoint{}
 	long := func(s *deliver.Spec) { s.Timeout = time.Hour }
 	inBubble(t, []deliver.Spec{spec("ops", ops, long), spec("mail", mail)}, []Rule{{On: []Event{SourceDown}, To: []string{"ops", "mail"}, Every: time.Minute}}, func(r *rig) {
-		ops.hung = make(chan struct{}) // of the bubble
+		ops.hang()
 		r.Observe(event.Event{Kind: event.SourceDown, Source: "first"})
 		synctest.Wait() // ops hangs with it
 		for i := range maxWaiting + 10 {
 			r.Observe(event.Event{Kind: event.SourceDown, Source: fmt.Sprintf("s%03d", i)})
 			synctest.Wait()
 		}
-		if n := len(mail.got); n != maxWaiting+11 {
+		if n := len(mail.messages()); n != maxWaiting+11 {
 			t.Errorf("mail got %d alerts while ops hangs, want all %d", n, maxWaiting+11)
 		}
 		if n := r.outcomes()[event.AlertDropped]; n != 10 {
 			t.Errorf("%d are told to be dropped, want 10", n)
 		}
-		close(ops.hung)
+		ops.release()
 		synctest.Wait()
-		if n := len(ops.got); n != maxWaiting+1 {
+		if n := len(ops.messages()); n != maxWaiting+1 {
 			t.Fatalf("ops got %d in the end, want %d", n, maxWaiting+1)
 		}
 		for i, body := range ops.bodies()[1:] {
@@ -364,7 +403,7 @@ func TestStopSendsWhatIsCounted(t *testing.T) {
 			r.Observe(letter(DeadLetter, message.ReasonDelivery, "ledger", "orders", "x"))
 		}
 		r.Stop(r.Context())
-		if n := len(ops.got); n != 2 || !strings.Contains(ops.bodies()[1], `"count":3`) {
+		if n := len(ops.messages()); n != 2 || !strings.Contains(ops.bodies()[1], `"count":3`) {
 			t.Errorf("%d alerts: %v", n, ops.bodies())
 		}
 		// Later ones alert nobody, and neither does the alarm.
@@ -372,7 +411,7 @@ func TestStopSendsWhatIsCounted(t *testing.T) {
 		r.Configure([]Rule{{On: []Event{DeadLetter}, To: []string{"ops"}, Every: time.Second}})
 		r.Observe(letter(DeadLetter, message.ReasonDelivery, "other", "orders", "x"))
 		r.after(2 * time.Hour)
-		if n := len(ops.got); n != 2 {
+		if n := len(ops.messages()); n != 2 {
 			t.Errorf("%d alerts after the stop", n)
 		}
 	})
@@ -382,7 +421,7 @@ func TestStopEndsInTime(t *testing.T) {
 	ops := &endpoint{}
 	long := func(s *deliver.Spec) { s.Timeout = time.Hour }
 	inBubble(t, []deliver.Spec{spec("ops", ops, long)}, []Rule{{On: []Event{SourceDown}, To: []string{"ops"}, Every: time.Minute}}, func(r *rig) {
-		ops.hung = make(chan struct{}) // of the bubble
+		ops.hang()
 		for i := range 5 {
 			r.Observe(event.Event{Kind: event.SourceDown, Source: fmt.Sprint(i)})
 		}
@@ -412,21 +451,21 @@ func TestReloadGoesOnCounting(t *testing.T) {
 		r.after(20 * time.Second)
 		r.Configure(rule(30*time.Second, "ops")) // mail is told no more, ops earlier
 		synctest.Wait()
-		if len(ops.got) != 1 || len(mail.got) != 2 {
-			t.Fatalf("at the reload ops has %d alerts, want 1, and mail %d, want what was counted too", len(ops.got), len(mail.got))
+		if len(ops.messages()) != 1 || len(mail.messages()) != 2 {
+			t.Fatalf("at the reload ops has %d alerts, want 1, and mail %d, want what was counted too", len(ops.messages()), len(mail.messages()))
 		}
 		r.Observe(one)
 		r.after(29 * time.Second)
-		if n := len(ops.got); n != 1 {
+		if n := len(ops.messages()); n != 1 {
 			t.Errorf("ops has %d alerts before its window ends", n)
 		}
 		r.after(30 * time.Second)
-		if n := len(ops.got); n != 2 || !strings.Contains(ops.bodies()[1], `"count":2`) {
+		if n := len(ops.messages()); n != 2 || !strings.Contains(ops.bodies()[1], `"count":2`) {
 			t.Errorf("ops has %d alerts after it: %v", n, ops.bodies())
 		}
 		r.after(time.Hour)
-		if len(ops.got) != 2 || len(mail.got) != 2 {
-			t.Errorf("in the end ops has %d and mail %d alerts", len(ops.got), len(mail.got))
+		if len(ops.messages()) != 2 || len(mail.messages()) != 2 {
+			t.Errorf("in the end ops has %d and mail %d alerts", len(ops.messages()), len(mail.messages()))
 		}
 	})
 }
@@ -445,7 +484,7 @@ func TestNoAlertsOnAlerts(t *testing.T) {
 		}
 		r.after(10 * time.Minute)
 		opened := 0
-		for _, e := range r.told {
+		for _, e := range r.alerted() {
 			if e.Name == string(CircuitOpen) {
 				opened++
 			}
@@ -453,9 +492,9 @@ func TestNoAlertsOnAlerts(t *testing.T) {
 		if opened != 2 {
 			t.Errorf("%d alerts about circuits, want one about each", opened)
 		}
-		before := a.asks + b.asks
+		before := a.asked() + b.asked()
 		r.after(2 * time.Hour)
-		if after := a.asks + b.asks; after != before {
+		if after := a.asked() + b.asked(); after != before {
 			t.Errorf("alerts go on: %d attempts in the last hours", after-before)
 		}
 	})

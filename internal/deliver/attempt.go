@@ -140,7 +140,7 @@ func (s *stay) trace(ctx context.Context, a *attempt) (context.Context, func(mes
 	}
 	return t.Attempt(ctx, AttemptInfo{
 		Route: s.req.Route, Destination: s.at.spec.Name, Endpoint: a.at.name,
-		MessageID: a.message.ID, Number: a.number, Waited: a.began.Sub(a.ready),
+		MessageID: a.message.ID, Number: a.number, Waited: a.began.Sub(a.ready), Hedge: a.hedge == isHedge,
 	})
 }
 

@@ -312,7 +312,7 @@ func (p *post) ring() {
 func (p *post) tell(moves []moved) {
 	for _, m := range moves {
 		p.events(event.Event{
-			Kind: event.BreakerMoved, At: m.At, Breaker: breakerState(m.To),
+			Kind: event.BreakerMoved, At: m.At, Breaker: breakerState(m.To), BreakerFrom: breakerState(m.From),
 			Destination: p.destination, Endpoint: m.member,
 		})
 	}
