@@ -244,6 +244,65 @@ func TestAMessageLeavesABatch(t *testing.T) {
 	})
 }
 
+// A batch that everybody left at a shut gate leaves it too.
+func TestABatchThatEverybodyLeft(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		b := r.bulk(nil)
+		r.configure(spec("a", b, batched(2)))
+		r.fleet.Pause("a")
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		for _, done := range r.startMany(ctx, 2, "a") {
+			if res := <-done; reasons(res) != "a cancelled" {
+				r.Errorf("%s", reasons(res))
+			}
+		}
+		synctest.Wait()
+		r.nothingLeft()
+		r.fleet.Resume("a")
+		time.Sleep(time.Second)
+		r.batches()(b)
+	})
+}
+
+// A deadline that passes while the batch stands at the gates is its message's
+// alone.
+func TestADeadlineAtTheGates(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		b := r.bulk(nil)
+		r.configure(spec("a", b, batched(3), deadline(time.Second)))
+		r.fleet.Pause("a")
+		first := r.start(r.Context(), "a")
+		time.Sleep(500 * time.Millisecond)
+		second := r.start(r.Context(), "a")
+		if res := <-first; reasons(res) != "a deadline" || res.Took != time.Second {
+			r.Errorf("%s after %v", reasons(res), res.Took)
+		}
+		r.fleet.Resume("a")
+		arrivedAll(r, []<-chan Result{second})
+		r.batches("1s m2")(b)
+	})
+}
+
+// One outcome is counted, the best that any of the messages has.
+func TestVerdictOfABatch(t *testing.T) {
+	alive, suspect, neutral, sick := failure.FromStatus(422, 0), failure.FromStatus(404, 0), failure.FromStatus(429, 0), failure.FromStatus(500, 0)
+	for _, c := range []struct {
+		each []*failure.Error
+		want *failure.Error
+	}{
+		{[]*failure.Error{sick, nil, alive}, nil},
+		{[]*failure.Error{sick, neutral, suspect, alive}, alive},
+		{[]*failure.Error{sick, neutral, suspect}, suspect},
+		{[]*failure.Error{sick, neutral, sick}, neutral},
+		{[]*failure.Error{sick, sick}, sick},
+	} {
+		if got := verdict(c.each); got != c.want {
+			t.Errorf("%v: %v, want %v", c.each, got, c.want)
+		}
+	}
+}
+
 // Once it is being sent a message waits for its outcome; only when all are given
 // up is the send.
 func TestGivingUpABatch(t *testing.T) {
