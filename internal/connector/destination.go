@@ -43,8 +43,9 @@ type HealthChecker interface {
 // one attempt.
 type Batcher interface {
 	// SendBatch makes exactly one attempt to deliver all of batch, as Send does
-	// one message. batch has at least one; it and its messages are not changed
-	// and not kept after the return. An error is the outcome of all of them.
+	// one message. batch has at least one, and one alone is in the same form; it
+	// and its messages are not changed and not kept after the return. An error is
+	// the outcome of all of them.
 	SendBatch(ctx context.Context, batch []*message.Message) (BatchAnswer, error)
 }
 

@@ -68,6 +68,25 @@
 // half-open breaker is not cut off: it runs on by itself up to its own timeout,
 // holding its worker, and only its breaker learns what became of it.
 //
+// # Batches
+//
+// Messages of one configuration that may go to the same members gather for
+// max_wait, or half of the time that one of them has, and go through the gates as
+// one send: one worker, one token, one permit, and one outcome for the breaker,
+// the best that any of them has. While they gather and stand there each can leave
+// without harm to the others, and more may join until the batch is full. Once it
+// is being sent all wait for their outcomes; it is cancelled when all were given
+// up. The budget counts messages. Of a batch that is refused as a whole, with the
+// endpoint alive, each message goes once more alone in the same round: one that is
+// at fault takes no other along. What goes alone is a batch of one.
+//
+// # Health
+//
+// Members with a health check are asked at once and then each interval, beside all
+// deliveries, also while their breaker is open, but not while they asked to be left
+// alone or are paused. Only the step from unhealthy to healthy ends the time of an
+// open breaker: a check that always passes does not defeat it.
+//
 // # What lives how long
 //
 // State that belongs to an endpoint (breaker, hold, ramp, health, attempts in
@@ -78,7 +97,8 @@
 // connections, are always the newest.
 //
 // All of it runs on the caller's own goroutine but for the attempts of a hedged
-// destination, which have one each. Times come from the real clock
-// and timers, so that testing/synctest can stand in for them; the decisions
-// are plain functions in core, in gate.go and in pick.go, and are model-checked.
+// destination and the batches, which have one each, and the checks of a group's
+// health. Times come from the real clock and timers, so that testing/synctest can
+// stand in for them; the decisions are plain functions in core, in gate.go and in
+// pick.go, and are model-checked.
 package deliver

@@ -112,8 +112,10 @@ type Hedge struct {
 // connector.Batcher.
 type Batch struct {
 	MaxMessages int
-	MaxBytes    int64
-	MaxWait     time.Duration
+	MaxBytes    int64 // of their bodies; one that is as large goes alone
+	// MaxWait is how long a message gathers with others before it stands at the
+	// gates; half of what its deadline leaves, where that is shorter.
+	MaxWait time.Duration
 }
 
 // WhenOpen is what a message does at an open breaker with nowhere to go.
