@@ -120,7 +120,10 @@ func TestOpenRefuses(t *testing.T) {
 		"the key as its time": {func(s *DestinationSettings) {
 			s.Sign = &Sign{HMAC: &HMACForm{Secret: one("s"), TimestampHeader: "Idempotency-Key"}}
 		}, "sign: Idempotency-Key carries the message's id"},
-		"authorities without file": {func(s *DestinationSettings) { s.URL = "https://a.test"; s.TLS = &setting.ClientTLS{CA: "/nonexistent.pem"} }, "nonexistent"},
+		"authorities without file": {func(s *DestinationSettings) {
+			s.URL = "https://a.test"
+			s.TLS = &setting.ClientTLS{CA: "/nonexistent.pem"}
+		}, "nonexistent"},
 	} {
 		s := newDestinationSettings(false)
 		s.URL = "http://a.test/"
