@@ -140,23 +140,28 @@ func (t telling) told(op kv.Op, err error) error {
 	return err
 }
 
+// Mark is kv.Marks.
 func (t telling) Mark(ctx context.Context, key, owner string, lease time.Duration) (kv.State, error) {
 	state, err := t.Store.Mark(ctx, key, owner, lease)
 	return state, t.told(kv.OpMark, err)
 }
 
+// Keep is kv.Marks.
 func (t telling) Keep(ctx context.Context, key, owner string, lease time.Duration) error {
 	return t.told(kv.OpKeep, t.Store.Keep(ctx, key, owner, lease))
 }
 
+// Settle is kv.Marks.
 func (t telling) Settle(ctx context.Context, key, owner string, ttl time.Duration) error {
 	return t.told(kv.OpSettle, t.Store.Settle(ctx, key, owner, ttl))
 }
 
+// Forget is kv.Marks.
 func (t telling) Forget(ctx context.Context, key, owner string) error {
 	return t.told(kv.OpForget, t.Store.Forget(ctx, key, owner))
 }
 
+// Add is kv.Counters.
 func (t telling) Add(ctx context.Context, series string, slots []kv.Slot, ttl time.Duration) ([]kv.Slot, error) {
 	totals, err := t.Store.Add(ctx, series, slots, ttl)
 	return totals, t.told(kv.OpAdd, err)
