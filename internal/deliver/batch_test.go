@@ -16,15 +16,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
-	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/core/message"
-	"github.com/pawlhq/pawl/internal/core/retry"
 )
 
 // bulk is an endpoint that takes batches. fate says what becomes of the nth batch,
@@ -334,110 +331,6 @@ func TestGivingUpABatch(t *testing.T) {
 	})
 }
 
-// A batch takes one worker and one token, and grows while it waits for them.
-func TestABatchIsOneSendAtTheGates(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		b := r.bulk(func(int, []string) (time.Duration, []error, error) { return time.Second, nil, nil })
-		r.configure(spec("a", b, batched(4), workers(1)))
-		all := r.startMany(r.Context(), 4, "a")
-		all = append(all, r.startMany(r.Context(), 2, "a")...)
-		time.Sleep(500 * time.Millisecond) // long past MaxWait, at the gate
-		all = append(all, r.startMany(r.Context(), 1, "a")...)
-		arrivedAll(r, all)
-		r.batches("0s m1 m2 m3 m4", "1s m5 m6 m7")(b)
-	})
-	inBubble(t, func(r *rig) {
-		b := r.bulk(nil)
-		r.configure(spec("a", b, batched(2), func(s *Spec) { s.RateLimit = &limit.Rate{PerSecond: 1, Burst: 1} }))
-		arrivedAll(r, r.startMany(r.Context(), 4, "a"))
-		r.batches("0s m1 m2", "1s m3 m4")(b)
-	})
-}
-
-// The breaker counts one outcome a batch, and an answer for one message says that
-// the endpoint is there.
-func TestTheBreakerCountsABatchOnce(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		outcomes := []error{failure.FromStatus(503, 0), failure.FromStatus(503, 0)}
-		b := r.bulk(func(n int, ids []string) (time.Duration, []error, error) {
-			if n == 1 {
-				return 0, []error{outcomes[0], nil}, nil
-			}
-			return 0, outcomes, nil
-		})
-		r.configure(spec("a", b, batched(2), attempts(1), guarded(3), failWhenOpen))
-		for range 3 {
-			if s := r.lane("a"); s.Endpoints[0].Breaker != event.BreakerClosed {
-				r.Fatalf("open after %q", b.seen())
-			}
-			for _, done := range r.startMany(r.Context(), 2, "a") {
-				<-done
-			}
-		}
-		if s := r.lane("a"); s.Endpoints[0].Breaker != event.BreakerOpen {
-			r.Errorf("two of three batches failed, and the breaker is %v", s.Endpoints[0].Breaker)
-		}
-		if res := r.deliver(r.Context(), "a"); reasons(res) != "a breaker_open" || res.Took != 0 {
-			r.Errorf("%s after %v", reasons(res), res.Took)
-		}
-	})
-}
-
-// What one message is told to wait holds the endpoint.
-func TestAMessageOfABatchHoldsTheEndpoint(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		b := r.bulk(func(n int, ids []string) (time.Duration, []error, error) {
-			if n == 1 {
-				return 0, []error{nil, failure.FromStatus(429, 3*time.Second)}, nil
-			}
-			return 0, nil, nil
-		})
-		r.configure(spec("a", b, batched(2)))
-		arrivedAll(r, r.startMany(r.Context(), 2, "a"))
-		r.batches("0s m1 m2", "3.05s m2")(b)
-	})
-}
-
-func TestAHungBatchTimesOut(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		b := r.bulk(func(int, []string) (time.Duration, []error, error) { return time.Hour, nil, nil })
-		r.configure(spec("a", b, batched(2), attempts(2), timeout(time.Second)), spec("other", always(well)))
-		all := r.startMany(r.Context(), 4, "a")
-		for _, done := range all {
-			if res := <-done; reasons(res) != "a exhausted" || res.Attempts != 2 {
-				r.Errorf("%s after %d", reasons(res), res.Attempts)
-			}
-		}
-	})
-}
-
-// The budget counts messages: each is a first attempt, each that goes again a
-// retry.
-func TestTheBudgetCountsMessages(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		b := r.bulk(func(n int, _ []string) (time.Duration, []error, error) {
-			if n <= 2 {
-				return 0, nil, failure.FromStatus(503, 0)
-			}
-			return 0, nil, nil
-		})
-		r.configure(spec("a", b, batched(5), func(s *Spec) {
-			s.RetryBudget = &limit.BudgetSettings{Ratio: 0.2, MinPerSecond: 0, Window: 10 * time.Second}
-		}))
-		left := 0
-		for _, done := range r.startMany(r.Context(), 10, "a") {
-			if res := <-done; reasons(res) == "a budget" {
-				left++
-			} else if res.Status != Delivered {
-				r.Errorf("%s", reasons(res))
-			}
-		}
-		if left != 8 { // a fifth of ten may go again
-			r.Errorf("%d of 10 had no retry left, want 8", left)
-		}
-	})
-}
-
 // In a group a batch that failed goes to the next member, with those that were
 // where it was.
 func TestABatchGoesToTheNextMember(t *testing.T) {
@@ -448,83 +341,6 @@ func TestABatchGoesToTheNextMember(t *testing.T) {
 		arrivedAll(r, r.startMany(r.Context(), 2, "g"))
 		r.batches("0s m1 m2")(east)
 		r.batches("0s m1 m2")(west)
-	})
-}
-
-// Whatever comes, and whatever becomes of it: no batch is over its bounds or more
-// than the workers, each message has one outcome, which is the one that was made
-// for it, and nothing is left.
-func TestBatchesAgainstAModel(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		most, crew := rapid.IntRange(2, 5).Draw(rt, "messages"), rapid.IntRange(1, 3).Draw(rt, "workers")
-		n := rapid.IntRange(1, 12).Draw(rt, "n")
-		fates := rapid.SliceOfN(rapid.SampledFrom([]string{"ok", "ok", "422", "once 503", "poison"}), n, n).Draw(rt, "fates")
-		gaps := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 0, 10, 49, 50, 200}), n, n).Draw(rt, "gaps")
-		takes := rapid.SampledFrom([]time.Duration{0, 30, 300}).Draw(rt, "takes") * time.Millisecond
-		cancelled := rapid.IntRange(0, n).Draw(rt, "cancelled") // 0: none
-		inBubble(t, func(r *rig) {
-			tried := map[string]int{}
-			b := r.bulk(nil)
-			b.fate = func(_ int, ids []string) (time.Duration, []error, error) {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				each := make([]error, len(ids))
-				for i, id := range ids {
-					tried[id]++
-					k := 0
-					_, _ = fmt.Sscanf(id, "m%d", &k)
-					switch fates[k-1] {
-					case "422":
-						each[i] = failure.FromStatus(422, 0)
-					case "once 503":
-						if tried[id] == 1 {
-							each[i] = failure.FromStatus(503, 0)
-						}
-					case "poison":
-						return takes, nil, failure.FromStatus(400, 0)
-					}
-				}
-				return takes, each, nil
-			}
-			r.configure(spec("a", b, batched(most), workers(crew)))
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			var all []<-chan Result
-			for i := range n {
-				time.Sleep(gaps[i] * time.Millisecond)
-				if i+1 == cancelled {
-					all = append(all, r.start(ctx, "a"))
-					time.AfterFunc(20*time.Millisecond, cancel)
-					continue
-				}
-				all = append(all, r.start(r.Context(), "a"))
-			}
-			for i, done := range all {
-				res := <-done
-				switch bad := fates[i] == "422" || fates[i] == "poison"; {
-				case i+1 == cancelled && reasons(res) == "a cancelled":
-				case bad && reasons(res) != "a permanent", !bad && res.Status != Delivered:
-					rt.Fatalf("m%d, which is %s: %v %s", i+1, fates[i], res.Status, reasons(res))
-				}
-				if most := retry.Resolve().Attempts + 1; res.Attempts > most {
-					rt.Fatalf("m%d: %d attempts", i+1, res.Attempts)
-				}
-			}
-			for _, one := range b.seen() {
-				if ids := strings.Fields(one)[1:]; len(ids) > most || len(slices.Compact(ids)) != len(ids) {
-					rt.Fatalf("a batch of %q", one)
-				}
-			}
-			if b.peak > crew {
-				rt.Fatalf("%d batches at once with %d workers", b.peak, crew)
-			}
-			synctest.Wait()
-			for name, l := range r.fleet.lanes {
-				if len(l.batches.open) != 0 {
-					rt.Fatalf("a batch is left in %s", name)
-				}
-			}
-		})
 	})
 }
 
