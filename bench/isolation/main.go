@@ -36,7 +36,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 1000, "messages a second to what is well while latencies are measured")
 	flag.IntVar(&o.load, "flood", 300, "messages a second to the destination that hangs")
 	flag.StringVar(&o.parts, "parts", "lanes,members", "what is measured")
-	harness.Main("isolation", func(ctx context.Context) error { return o.run(ctx) })
+	harness.Main("isolation", o.run)
 }
 
 // state is whether something hangs.
@@ -50,7 +50,7 @@ const (
 // name is a contender's name in the rows.
 func name(c harness.Contender, s state) string { return c.Name + ", " + string(s) }
 
-func (o options) run(ctx context.Context) error {
+func (o *options) run(ctx context.Context) error {
 	var rows []harness.Row
 	for round := 1; round <= o.Rounds; round++ {
 		for _, p := range parts {

@@ -46,7 +46,7 @@ func main() {
 	flag.DurationVar(&o.deadline, "deadline", 2*time.Second, "when a message goes to the fallback at the latest")
 	flag.IntVar(&o.rate, "rate", 200, "messages a second")
 	flag.IntVar(&o.callers, "callers", 8000, "messages under way at most, each with a descriptor on either side")
-	harness.Main("outage", func(ctx context.Context) error { return o.run(ctx) })
+	harness.Main("outage", o.run)
 }
 
 // name is the name of a contender's rows.
@@ -54,7 +54,7 @@ func name(contender string, way harness.State, f harness.Fallback) string {
 	return fmt.Sprintf("%s, %s, %s", contender, way, f)
 }
 
-func (o options) run(ctx context.Context) error {
+func (o *options) run(ctx context.Context) error {
 	var rows []harness.Row
 	for round := 1; round <= o.Rounds; round++ {
 		for _, way := range ways {

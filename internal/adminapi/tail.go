@@ -115,6 +115,12 @@ func lineOf(e event.Event) (l Line, settled bool) {
 		l.Event, l.Status, l.To = "hop", string(e.Hop), e.To
 	case event.BreakerMoved:
 		l.Event, l.Status, l.Endpoint = "breaker", e.Breaker.String(), e.Endpoint
+	case event.HealthMoved:
+		l.Event, l.Status, l.Endpoint = "health", e.Health.String(), e.Endpoint
+	case event.StoreFailed:
+		l.Event, l.Destination, l.Status = "store_failed", e.Name, e.Detail
+	case event.Alerted:
+		l.Event, l.Status = "alert", string(e.Alert)
 	case event.HoldSet:
 		l.Event, l.Endpoint = "hold", e.Endpoint
 	case event.Lettered:
@@ -135,7 +141,7 @@ func lineOf(e event.Event) (l Line, settled bool) {
 		l.Event = "reloaded"
 	case event.LeverPulled:
 		l.Event, l.Destination, l.Status = "lever", e.Name, e.Detail
-	case event.Delivered, event.DeliveryFailed, event.ConnectionRetried, event.RouterFellBack:
+	case event.Delivered, event.DeliveryFailed, event.ConnectionRetried, event.RouterFellBack, event.Raced, event.BatchSent, event.NoKey:
 		return Line{}, false // told by the lines around them
 	}
 	return l, false

@@ -282,7 +282,7 @@ func healthText(h *explain.Health) string {
 		what = "GET " + h.Path
 	}
 	return fmt.Sprintf("%s every %s, within %s; a member that is down is passed over after %s at most (%s in a row), and back after %s",
-		what, h.Interval, h.Timeout, setting.Duration(h.NoticedAfter), count(h.UnhealthyAfter, "failure"), count(h.HealthyAfter, "pass"))
+		what, h.Interval, h.Timeout, h.NoticedAfter, count(h.UnhealthyAfter, "failure"), count(h.HealthyAfter, "pass"))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) }
