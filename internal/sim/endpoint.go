@@ -40,6 +40,7 @@ type endpoint struct {
 	name   string
 	began  time.Time
 	spells []Spell
+	checks Checks
 	story  *story
 	server http.Server
 
@@ -80,8 +81,23 @@ func (e *endpoint) mood() (m Mood) {
 	return m
 }
 
+// readyPath is what health checks ask for.
+const readyPath = "/ready"
+
+// check answers a health check.
+func (e *endpoint) check(w http.ResponseWriter) {
+	well := e.checks == Always || e.checks == Truly && e.mood() == Well
+	if !well {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
 // ServeHTTP takes a request.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == readyPath {
+		e.check(w)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return

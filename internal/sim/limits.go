@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -10,8 +11,8 @@ const rounding = 1e-3
 
 // judgeRate checks that in every stretch of time no more sends began than the
 // burst and what came since: a bucket of the oracle's own must never run over.
-func (o *oracle) judgeRate(at place, sends []span) {
-	r := o.destination(at.endpoint).Rate
+func (o *oracle) judgeRate(d DestinationPlan, sends []span) {
+	r := d.Rate
 	if r == nil {
 		return
 	}
@@ -26,27 +27,20 @@ func (o *oracle) judgeRate(at place, sends []span) {
 			level = max(level-r.PerSecond*b.Sub(begins[i-1]).Seconds(), 0)
 		}
 		if level++; level > float64(r.Burst)+rounding {
-			o.w.wrong("", "the send to %s at %v is %.3f beyond its rate limit", at.endpoint, b.Sub(o.w.began), level-float64(r.Burst))
+			o.w.wrong("", "the send to %s at %v is %.3f beyond its rate limit", d.Name, b.Sub(o.w.began), level-float64(r.Burst))
 			return
 		}
 	}
 }
 
-// judgeBudget checks that with each retry that was scheduled, and made, the
-// window before it holds no more of them than its first tries allow.
-func (o *oracle) judgeBudget(at place, sends []span) {
-	b := o.destination(at.endpoint).Budget
+// judgeBudget checks that with each retry that was scheduled, and made, and each
+// hedge, the window before it holds no more of them than its first tries allow.
+func (o *oracle) judgeBudget(d DestinationPlan, sends []span) {
+	b := d.Budget
 	if b == nil {
 		return
 	}
-	var firsts, retries []time.Time
-	for _, s := range sends {
-		if s.number == 1 {
-			firsts = append(firsts, s.begin)
-		} else {
-			retries = append(retries, s.ready)
-		}
-	}
+	firsts, retries := charges(sends)
 	within := func(list []time.Time, end time.Time) (n int) {
 		for _, t := range list {
 			if !t.After(end) && end.Sub(t) <= b.Window {
@@ -58,8 +52,42 @@ func (o *oracle) judgeBudget(at place, sends []span) {
 	for _, t := range retries {
 		most := b.Ratio*float64(within(firsts, t)) + b.MinPerSecond*b.Window.Seconds()
 		if n := within(retries, t); float64(n) > most+rounding {
-			o.w.wrong("", "%d retries at %s in the %v before %v, its budget allows %.3f", n, at.endpoint, b.Window, t.Sub(o.w.began), most)
+			o.w.wrong("", "%d retries at %s in the %v before %v, its budget allows %.3f", n, d.Name, b.Window, t.Sub(o.w.began), most)
 			return
 		}
 	}
+}
+
+// charges returns when messages were sent to a destination for the first time, and
+// when the budget was charged: for a hedge, and once for a round after the first.
+// Another member's try in the same round is no retry; a round is known to be
+// another where an endpoint is sent the message again.
+func charges(sends []span) (firsts, charged []time.Time) {
+	sends = slices.Clone(sends)
+	slices.SortStableFunc(sends, func(a, b span) int { return cmp.Or(a.begin.Compare(b.begin), a.number-b.number) })
+	type stay struct{ id, route string }
+	stays := map[stay]int{} // of several at once it is not known whose a round is
+	for _, s := range sends {
+		if s.number == 1 {
+			stays[stay{s.id, s.route}]++
+		}
+	}
+	round := map[stay]map[string]bool{} // the endpoints of a message's round
+	for _, s := range sends {
+		at := stay{s.id, s.route}
+		switch {
+		case s.number == 1:
+			round[at] = map[string]bool{}
+			firsts = append(firsts, s.begin)
+		case s.hedge:
+			charged = append(charged, s.begin)
+		case round[at][s.endpoint] && stays[at] == 1:
+			round[at] = map[string]bool{}
+			charged = append(charged, s.ready)
+		}
+		if round[at] != nil {
+			round[at][s.endpoint] = true
+		}
+	}
+	return firsts, charged
 }

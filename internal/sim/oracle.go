@@ -20,8 +20,21 @@ type oracle struct {
 	// again counts sends that were repeated on a fresh connection, by endpoint.
 	again map[string]int
 	tries map[trial]int // attempts by endpoint and message id
-	// Attempts that waited for a rate limit, and hops for want of a retry budget.
-	limited, spent int
+	// homes are the destinations of endpoints.
+	homes map[string]DestinationPlan
+	// states is what each endpoint went through, by life.
+	states map[place]*past
+	// ends counts the messages that were delivered.
+	ends map[ending]int
+	// Attempts that waited for a rate limit, hops for want of a retry budget,
+	// hedges, moves of members to unwell, and messages that were seen.
+	limited, spent, hedges, unwell, filtered int
+}
+
+// ending is the end of a message in a life.
+type ending struct {
+	life int
+	id   string
 }
 
 type place struct {
@@ -37,13 +50,23 @@ type span struct {
 	begin, end time.Time
 	// number counts the message's tries here, ready is when it began to wait for
 	// this one: a retry was scheduled then.
-	number int
-	ready  time.Time
+	number   int
+	ready    time.Time
+	endpoint string
+	route    string
+	hedge    bool
+	outcome  message.Outcome
 }
 
 func (o *oracle) init(w *world) {
 	o.w, o.sends, o.moves = w, map[place][]span{}, map[place][]event.Event{}
 	o.again, o.tries = map[string]int{}, map[trial]int{}
+	o.homes, o.states, o.ends = map[string]DestinationPlan{}, map[place]*past{}, map[ending]int{}
+	for _, d := range w.plan.Destinations {
+		for _, m := range d.endpoints() {
+			o.homes[m.Name] = d
+		}
+	}
 }
 
 // take notes an event of a life.
@@ -55,10 +78,17 @@ func (o *oracle) take(life int, e event.Event) {
 	case event.AttemptEnded:
 		o.sends[at] = append(o.sends[at], span{
 			id: e.MessageID, begin: e.At.Add(-e.Took), end: e.At, number: e.Number, ready: e.At.Add(-e.Took - e.Waited),
+			endpoint: e.Endpoint, route: e.Route, hedge: e.Hedge, outcome: e.Outcome,
 		})
 		o.tries[trial{e.Endpoint, e.MessageID}]++
-		if most := o.destination(e.Endpoint).Attempts; e.Number > most {
+		if _, most := o.homes[e.Endpoint].most(); e.Number > most {
 			o.w.wrong(e.MessageID, "attempt %d at %s, whose policy has %d", e.Number, e.Endpoint, most)
+		}
+		if e.Hedge {
+			o.hedges++
+			if g := o.homes[e.Endpoint].Group; g == nil || g.Hedge == nil {
+				o.w.wrong(e.MessageID, "a hedge to %s, where nothing is hedged", e.Endpoint)
+			}
 		}
 		if e.Limited > 0 {
 			o.limited++
@@ -69,6 +99,26 @@ func (o *oracle) take(life int, e event.Event) {
 		}
 	case event.BreakerMoved:
 		o.moves[at] = append(o.moves[at], e)
+		o.past(at).breaker.add(e.At, e.Breaker == event.BreakerClosed)
+	case event.HoldSet:
+		o.past(at).holds = append(o.past(at).holds, hold{e.At, e.At.Add(e.Took)})
+	case event.HealthMoved:
+		o.past(at).health.add(e.At, e.Health == event.Healthy)
+		if e.Health == event.Unhealthy {
+			o.unwell++
+		}
+	case event.Raced:
+		if g := o.destination(e.Destination).Group; g == nil || g.Hedge == nil || e.Number > g.Hedge.Max {
+			o.w.wrong(e.MessageID, "%d hedges in a race at %s, more than there may be", e.Number, e.Destination)
+		}
+	case event.Settled:
+		switch e.Settlement {
+		case event.SettledDelivered:
+			o.ends[ending{life, e.MessageID}]++
+		case event.SettledFiltered:
+			o.filtered++
+		default:
+		}
 	case event.ConnectionRetried:
 		o.again[e.Endpoint]++
 	}
@@ -85,15 +135,17 @@ const (
 // isolated checks that an endpoint which is always well feels nothing of the
 // sick ones beside it.
 func (o *oracle) isolated(e event.Event) {
-	if e.Kind != event.AttemptEnded || e.Outcome == message.OutcomeCancelled || !o.destination(e.Endpoint).alwaysWell() {
+	if e.Kind != event.AttemptEnded || e.Outcome == message.OutcomeCancelled || !alwaysWell(o.endpoint(e.Endpoint).Spells) {
 		return
 	}
+	home := o.homes[e.Endpoint]
+	alone := len(home.endpoints()) == 1 // what it waits for is itself alone
 	switch {
 	case e.Outcome != message.OutcomeOK:
 		o.w.wrong(e.MessageID, "failed at %s, which is always well: %s", e.Endpoint, e.Error)
 	case e.Took > mostTook:
 		o.w.wrong(e.MessageID, "took %v at %s, which is always well", e.Took, e.Endpoint)
-	case e.Waited-e.Limited > mostWaited && !o.w.plan.pauses(e.Endpoint):
+	case alone && e.Waited-e.Limited > mostWaited && !o.w.plan.pauses(home.Name):
 		o.w.wrong(e.MessageID, "waited %v for %s, which is always well", e.Waited, e.Endpoint)
 	}
 }
@@ -116,10 +168,23 @@ func (o *oracle) destination(name string) DestinationPlan {
 	panic("sim: no destination " + name)
 }
 
-// chain lists the destinations that may get what is meant for the i-th.
+// endpoint returns the plan of an endpoint.
+func (o *oracle) endpoint(name string) MemberPlan {
+	for _, m := range o.homes[name].endpoints() {
+		if m.Name == name {
+			return m
+		}
+	}
+	panic("sim: no endpoint " + name)
+}
+
+// chain lists the endpoints that may get what is meant for the i-th destination.
 func (o *oracle) chain(i int) map[string]bool {
 	d := o.w.plan.Destinations[i]
-	all := map[string]bool{d.Name: true}
+	all := map[string]bool{}
+	for _, m := range d.endpoints() {
+		all[m.Name] = true
+	}
 	for _, to := range d.Fallback {
 		for name := range o.chain(to) {
 			all[name] = true
@@ -208,9 +273,7 @@ func (o *oracle) judgeLetter(name string, l *message.DeadLetter) {
 	n := 0
 	for _, h := range l.Hops {
 		n += len(h.Attempts)
-		if most := o.destination(h.Destination).Attempts; len(h.Attempts) > most {
-			o.w.wrong(name, "letter %s tells of %d attempts at %s, whose policy has %d", l.Letter, len(h.Attempts), h.Destination, most)
-		}
+		o.judgeHop(name, h)
 	}
 	if n != l.Attempts {
 		o.w.wrong(name, "letter %s counts %d attempts and tells of %d", l.Letter, l.Attempts, n)
@@ -303,10 +366,13 @@ func (o *oracle) judgeSends() {
 			o.w.wrong("", "%s saw %d requests more than were counted as attempts, %d were sent again over fresh connections", e.name, more, o.again[e.name])
 		}
 	}
+	o.judgeTogether()
+	o.judgeOnce()
 	for at, sends := range o.sends {
-		o.judgeRate(at, sends)
-		o.judgeBudget(at, sends)
-		b := o.destination(at.endpoint).Breaker
+		o.judgeHolds(at, sends)
+		o.judgeHedges(at, sends)
+		o.judgeBusy(at.endpoint, sends, o.homes[at.endpoint].share())
+		b := o.homes[at.endpoint].Breaker
 		if b == nil {
 			continue
 		}

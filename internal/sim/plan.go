@@ -25,6 +25,8 @@ type Plan struct {
 	Disk              DiskPlan
 	// Levers are pulled while the callers send.
 	Levers []Lever
+	// Dedupe drops a message whose words were seen, whatever its key.
+	Dedupe bool
 }
 
 // DestinationPlan is one destination and the endpoint behind it.
@@ -40,7 +42,8 @@ type DestinationPlan struct {
 	Rate               *limit.Rate
 	Budget             *limit.BudgetSettings
 	RespectsRetryAfter bool
-	Spells             []Spell
+	Spells             []Spell // of a plain destination's endpoint
+	Group              *GroupPlan
 }
 
 // Spell is how an endpoint behaves from a moment on.
@@ -70,8 +73,8 @@ type DiskPlan struct {
 type Lever struct {
 	At   time.Duration
 	What What
-	// Destination is which one is paused.
-	Destination int
+	// Destination is which one is paused, Member which of its members; -1 is all.
+	Destination, Member int
 	// For is how long it stays paused, or how long a stop may take.
 	For time.Duration
 }
@@ -121,10 +124,11 @@ func Draw(seed uint64) Plan {
 	}
 	for range r.IntN(4) {
 		p.Levers = append(p.Levers, Lever{
-			At: between(r, time.Second, length), What: What(r.IntN(4)), Destination: r.IntN(n), For: between(r, 0, 4*time.Second),
+			At: between(r, time.Second, length), What: What(r.IntN(4)), Destination: r.IntN(n), Member: -1, For: between(r, 0, 4*time.Second),
 		})
 	}
 	p.drawLimits()
+	p.drawGroups()
 	return p
 }
 
@@ -169,6 +173,11 @@ func drawDestination(r *rand.Rand, i, n int) DestinationPlan {
 		d.Breaker.MaxOpenFor = d.Breaker.OpenFor * time.Duration(1+r.IntN(4))
 		d.FailWhenOpen = chance(r, 0.2)
 	}
+	d.Spells = drawSpells(r)
+	return d
+}
+
+func drawSpells(r *rand.Rand) (all []Spell) {
 	trouble := 0.6
 	if chance(r, 0.25) {
 		trouble = 0 // what the others do must not be felt here
@@ -178,18 +187,17 @@ func drawDestination(r *rand.Rand, i, n int) DestinationPlan {
 		if chance(r, trouble) {
 			mood = Mood(r.IntN(int(moods)))
 		}
-		d.Spells = append(d.Spells, Spell{at, mood})
+		all = append(all, Spell{at, mood})
 	}
-	d.Spells = append(d.Spells, Spell{length, Well})
-	return d
+	return append(all, Spell{length, Well})
 }
 
-// alwaysWell says whether the endpoint has no trouble at all.
-func (d DestinationPlan) alwaysWell() bool {
-	return !slices.ContainsFunc(d.Spells, func(s Spell) bool { return s.Mood != Well })
+// alwaysWell says whether an endpoint has no trouble at all.
+func alwaysWell(spells []Spell) bool {
+	return !slices.ContainsFunc(spells, func(s Spell) bool { return s.Mood != Well })
 }
 
-// pauses says whether a lever pauses the destination.
+// pauses says whether a lever pauses the destination, or a member of it.
 func (p Plan) pauses(name string) bool {
 	return slices.ContainsFunc(p.Levers, func(l Lever) bool {
 		return l.What == Pause && p.Destinations[l.Destination].Name == name
@@ -236,14 +244,21 @@ func (p Plan) String() string {
 		if s := d.Budget; s != nil {
 			fmt.Fprintf(&b, ", retries %.2f of firsts and %.2f/s within %v", s.Ratio, s.MinPerSecond, s.Window)
 		}
+		if d.Group != nil {
+			fmt.Fprintf(&b, "; %v\n", d.Group)
+			continue
+		}
 		fmt.Fprintf(&b, "; %v\n", d.Spells)
+	}
+	if p.Dedupe {
+		fmt.Fprintln(&b, "  what was seen is dropped")
 	}
 	for _, r := range p.Routes {
 		fmt.Fprintf(&b, "  %s: every message with n%%%d=%d to %v, best effort to %v\n", r.Name, r.Modulo, r.Rest, r.Required, r.BestEffort)
 	}
 	fmt.Fprintf(&b, "  disk: %+v\n", p.Disk)
 	for _, l := range p.Levers {
-		fmt.Fprintf(&b, "  at %v: %v (d%d, %v)\n", l.At, l.What, l.Destination, l.For)
+		fmt.Fprintf(&b, "  at %v: %v (d%d, member %d, %v)\n", l.At, l.What, l.Destination, l.Member, l.For)
 	}
 	return b.String()
 }

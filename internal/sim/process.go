@@ -21,6 +21,7 @@ import (
 	"github.com/pawlhq/pawl/internal/relay"
 	"github.com/pawlhq/pawl/internal/seglog"
 	"github.com/pawlhq/pawl/internal/setting"
+	"github.com/pawlhq/pawl/internal/settle"
 )
 
 const (
@@ -39,6 +40,7 @@ type process struct {
 	source connector.Source
 	cancel context.CancelFunc
 	over   chan struct{} // closed when the source's Run is
+	seen   *settle.Dedupe
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -98,13 +100,26 @@ func (p *process) configure() error {
 	kind := http.DestinationKinds()[0]
 	var specs []deliver.Spec
 	for _, d := range p.w.plan.Destinations {
-		settings := kind.New().(*http.DestinationSettings)
-		settings.URL = "http://" + d.Name + ".test/in"
-		dest, err := kind.Open(settings, connector.Env{Name: d.Name, Dial: p.dial, Events: p.happened})
-		if err != nil {
-			return err
+		spec := d.spec(p.w.plan)
+		for _, m := range d.present(p.w.shrunk) {
+			settings := kind.New().(*http.DestinationSettings)
+			settings.URL = "http://" + m.Name + ".test/in"
+			env := connector.Env{Name: m.Name, Dial: p.dial, Events: p.happened}
+			if d.Group != nil && d.Group.Health != nil {
+				env.HealthPath = readyPath
+			}
+			dest, err := kind.Open(settings, env)
+			if err != nil {
+				return err
+			}
+			at := deliver.Endpoint{EndpointName: m.Name, Connector: dest, Timeout: d.Timeout, Breaker: d.Breaker}
+			if d.Group == nil {
+				spec.Endpoint = at
+				continue
+			}
+			spec.Group.Members = append(spec.Group.Members, deliver.Member{Endpoint: at, Weight: m.Weight})
 		}
-		specs = append(specs, d.spec(dest, p.w.plan))
+		specs = append(specs, spec)
 	}
 	set, err := p.fleet.Configure(specs)
 	if err != nil {
@@ -116,19 +131,48 @@ func (p *process) configure() error {
 	}
 	_, err = p.relay.Swap(relay.Config{
 		Routes: map[string][]*relay.Route{"web": routes}, Destinations: set,
-		Sources: []relay.SourceSpec{{Name: "web", MaxInFlight: p.w.plan.MaxInFlight, MaxInFlightBytes: 1 << 20}},
+		Sources: []relay.SourceSpec{{Name: "web", MaxInFlight: p.w.plan.MaxInFlight, MaxInFlightBytes: 1 << 20, Dedupe: p.dedupe()}},
 	})
 	return err
 }
 
-func (d DestinationPlan) spec(dest connector.Destination, plan Plan) deliver.Spec {
+// dedupe drops messages with the words of one that was seen in this life.
+func (p *process) dedupe() *relay.Dedupe {
+	if !p.w.plan.Dedupe {
+		return nil
+	}
+	if p.seen == nil {
+		p.seen = settle.NewDedupe(settle.DedupeOptions{})
+	}
+	return &relay.Dedupe{Seen: p.seen, Key: func(_ context.Context, m *message.Message) (string, error) {
+		_, name, err := parse(m.Body)
+		return name, err
+	}}
+}
+
+// present are the endpoints that a configuration has.
+func (d DestinationPlan) present(shrunk bool) []MemberPlan {
+	all := d.endpoints()
+	if shrunk && d.Group != nil && d.Group.Shrinks {
+		return all[:len(all)-1]
+	}
+	return all
+}
+
+func (d DestinationPlan) spec(plan Plan) deliver.Spec {
 	policy := retry.Resolve()
 	policy.Attempts, policy.RespectRetryAfter = d.Attempts, d.RespectsRetryAfter
 	policy.Schedule.Initial = d.Backoff
 	s := deliver.Spec{
-		Name: d.Name, Endpoint: deliver.Endpoint{Connector: dest, Timeout: d.Timeout, Breaker: d.Breaker}, Retry: policy, Deadline: d.Deadline,
+		Name: d.Name, Retry: policy, Deadline: d.Deadline,
 		Workers: d.Workers, MaxPending: d.Places,
 		RateLimit: d.Rate, RetryBudget: d.Budget,
+	}
+	if g := d.Group; g != nil {
+		s.Group = &deliver.Group{Strategy: g.Strategy, Health: g.Health}
+		if s.Hedge = g.Hedge; len(d.present(true)) < 2 {
+			s.Hedge = nil
+		}
 	}
 	if d.FailWhenOpen {
 		s.WhenOpen = deliver.FailWhenOpen

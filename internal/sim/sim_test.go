@@ -1,9 +1,11 @@
 package sim
 
 // Catches: a message that is acknowledged and then nowhere; a letter too many,
-// too few or with a wrong story; a key that changes; more attempts or trials
-// than the policy has; a send past an open breaker or faster than a rate limit; a
-// retry beyond the budget; a place, worker, goroutine
+// too few or with a wrong story; a key that changes; more attempts, trials, hedges
+// or sends at once than the policy has; a send past an open breaker, to an endpoint
+// that asked for a rest or to an unwell member, or faster than a rate limit; a
+// retry or a hedge beyond the budget; a message that was seen and goes through
+// again; a place, worker, goroutine
 // or generation that is left; a stop, a reload, a full disk or a power cut that
 // loses something. A failure prints its seed, how to replay it, and its story.
 
@@ -16,7 +18,7 @@ import (
 )
 
 // seeds says which seeds to run: PAWL_SIM_SEED one alone, PAWL_SIM_SEEDS how
-// many, 100 otherwise.
+// many, 200 otherwise.
 func seeds(t *testing.T) (from, to uint64) {
 	number := func(name string) (uint64, bool) {
 		text := os.Getenv(name)
@@ -35,7 +37,7 @@ func seeds(t *testing.T) (from, to uint64) {
 	if n, ok := number("PAWL_SIM_SEEDS"); ok {
 		return 1, n
 	}
-	return 1, 100
+	return 1, 200
 }
 
 func TestSimulation(t *testing.T) {
@@ -52,13 +54,16 @@ func TestSimulation(t *testing.T) {
 				all.Messages, all.Attempts = all.Messages+r.Messages, all.Attempts+r.Attempts
 				all.Letters, all.Late = all.Letters+r.Letters, all.Late+r.Late
 				all.Limited, all.Spent = all.Limited+r.Limited, all.Spent+r.Spent
+				all.Hedges, all.Unwell, all.Filtered = all.Hedges+r.Hedges, all.Unwell+r.Unwell, all.Filtered+r.Filtered
 			})
 		}
 	})
 	n := int(to - from + 1)
 	t.Logf("%d messages, %d attempts, %d letters, %d answers came late, %d attempts waited for a rate limit, %d were left for want of a retry budget",
 		all.Messages, all.Attempts, all.Letters, all.Late, all.Limited, all.Spent)
-	if n >= 50 && (all.Attempts < 100*n || all.Letters < 5*n || all.Late < n || all.Limited < n || all.Spent < n) {
+	t.Logf("%d hedges, %d members became unwell, %d messages had been seen", all.Hedges, all.Unwell, all.Filtered)
+	if n >= 50 && (all.Attempts < 100*n || all.Letters < 5*n || all.Late < n || all.Limited < n || all.Spent < n ||
+		all.Hedges < n/2 || all.Unwell < n || all.Filtered < n/4) {
 		t.Error("the simulation has become too tame to find anything")
 	}
 }

@@ -48,6 +48,10 @@ func (s *story) happened(e event.Event) {
 		s.tell(e.MessageID, "%s: best effort to %s given up: %s", e.MessageID, e.Destination, e.Error)
 	case event.BreakerMoved:
 		s.tell("", "the breaker of %s is %v since %v", e.Endpoint, e.Breaker, e.At.Sub(s.began))
+	case event.HealthMoved:
+		s.tell("", "%s is %v: %s", e.Endpoint, e.Health, e.Error)
+	case event.Raced:
+		s.tell(e.MessageID, "%s: a race at %s with %d hedges was won by: %s", e.MessageID, e.Destination, e.Number, e.Race)
 	case event.HoldSet:
 		s.tell("", "%s is held for %v", e.Endpoint, e.Took)
 	case event.Lettered:
@@ -56,7 +60,8 @@ func (s *story) happened(e event.Event) {
 		s.tell(e.MessageID, "%s: no dead letter for %s: %s", e.MessageID, e.Destination, e.Error)
 	case event.Settled:
 		s.tell(e.MessageID, "%s: settled %s after %v %s", e.MessageID, e.Settlement, e.Took, e.Error)
-	case event.SourceUp, event.SourceDown, event.LeaseLost, event.ConnectionRetried, event.LeverPulled, event.Reloaded, event.RouterFellBack:
+	case event.SourceUp, event.SourceDown, event.LeaseLost, event.ConnectionRetried, event.LeverPulled, event.Reloaded, event.RouterFellBack,
+		event.BatchSent, event.NoKey, event.StoreFailed, event.Alerted:
 	}
 }
 
