@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/backoff"
 	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/deliver"
 )
@@ -73,6 +74,9 @@ func (p *Plan) drawGroups() {
 		}
 	}
 	p.Dedupe = chance(r, 0.4)
+	for i := range p.Destinations {
+		p.Destinations[i].Jitter = []backoff.Jitter{backoff.Full, backoff.Equal, backoff.None}[r.IntN(3)]
+	}
 }
 
 func drawGroup(r *rand.Rand, d DestinationPlan) *GroupPlan {

@@ -107,6 +107,8 @@ func (o *oracle) take(life int, e event.Event) {
 		if e.Health == event.Unhealthy {
 			o.unwell++
 		}
+	case event.Delivered, event.DeliveryFailed:
+		o.judgeChain(e)
 	case event.Raced:
 		if g := o.destination(e.Destination).Group; g == nil || g.Hedge == nil || e.Number > g.Hedge.Max {
 			o.w.wrong(e.MessageID, "%d hedges in a race at %s, more than there may be", e.Number, e.Destination)
@@ -274,6 +276,7 @@ func (o *oracle) judgeLetter(name string, l *message.DeadLetter) {
 	for _, h := range l.Hops {
 		n += len(h.Attempts)
 		o.judgeHop(name, h)
+		o.judgePace(name, h)
 	}
 	if n != l.Attempts {
 		o.w.wrong(name, "letter %s counts %d attempts and tells of %d", l.Letter, l.Attempts, n)

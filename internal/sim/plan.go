@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/backoff"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/limit"
 )
@@ -35,6 +36,7 @@ type DestinationPlan struct {
 	Fallback           []int // higher than its own number, so there is no cycle
 	Attempts           int
 	Backoff            time.Duration
+	Jitter             backoff.Jitter
 	Timeout, Deadline  time.Duration
 	Workers, Places    int
 	Breaker            *breaker.Settings
@@ -232,8 +234,8 @@ func (p Plan) String() string {
 	fmt.Fprintf(&b, "seed %d: %d callers send %d messages each; max_in_flight %d, ack_timeout %v\n",
 		p.Seed, p.Callers, p.Messages, p.MaxInFlight, p.AckTimeout)
 	for _, d := range p.Destinations {
-		fmt.Fprintf(&b, "  %s: %d attempts, timeout %v, deadline %v, %d workers, %d places, falls back to %v", d.Name,
-			d.Attempts, d.Timeout, d.Deadline, d.Workers, d.Places, d.Fallback)
+		fmt.Fprintf(&b, "  %s: %d attempts, backoff %v (%s), timeout %v, deadline %v, %d workers, %d places, falls back to %v", d.Name,
+			d.Attempts, d.Backoff, d.Jitter, d.Timeout, d.Deadline, d.Workers, d.Places, d.Fallback)
 		if s := d.Breaker; s != nil {
 			fmt.Fprintf(&b, ", opens at %.2f of %d for %v to %v, %d trials, fails when open: %v",
 				s.FailureRatio, s.MinRequests, s.OpenFor, s.MaxOpenFor, s.HalfOpenMax, d.FailWhenOpen)

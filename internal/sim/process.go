@@ -160,11 +160,8 @@ func (d DestinationPlan) present(shrunk bool) []MemberPlan {
 }
 
 func (d DestinationPlan) spec(plan Plan) deliver.Spec {
-	policy := retry.Resolve()
-	policy.Attempts, policy.RespectRetryAfter = d.Attempts, d.RespectsRetryAfter
-	policy.Schedule.Initial = d.Backoff
 	s := deliver.Spec{
-		Name: d.Name, Retry: policy, Deadline: d.Deadline,
+		Name: d.Name, Retry: d.policy(), Deadline: d.Deadline,
 		Workers: d.Workers, MaxPending: d.Places,
 		RateLimit: d.Rate, RetryBudget: d.Budget,
 	}
@@ -181,6 +178,14 @@ func (d DestinationPlan) spec(plan Plan) deliver.Spec {
 		s.Fallback = append(s.Fallback, plan.Destinations[to].Name)
 	}
 	return s
+}
+
+// policy is how the destination retries.
+func (d DestinationPlan) policy() retry.Policy {
+	policy := retry.Resolve()
+	policy.Attempts, policy.RespectRetryAfter = d.Attempts, d.RespectsRetryAfter
+	policy.Schedule.Initial, policy.Schedule.Jitter = d.Backoff, d.Jitter
+	return policy
 }
 
 func (r RoutePlan) route(set *deliver.Set, plan Plan) *relay.Route {
