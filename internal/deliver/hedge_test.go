@@ -335,3 +335,19 @@ func TestARaceIsCancelled(t *testing.T) {
 		}
 	})
 }
+
+// Past the deadline, or too old, a message goes nowhere else: the attempt that is
+// in flight is its last.
+func TestNoHedgePastTheEnd(t *testing.T) {
+	for name, change := range map[string]func(*Spec){"deadline": deadline(500 * ms), "ttl": ttl(500 * ms)} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				east, west := always(well.taking(time.Second)), always(well)
+				r.configure(of("g", balance.Failover, []Member{in("east", east), in("west", west)}, hedged(800*ms, 1), change))
+				if res := r.deliver(r.Context(), "g"); res.Status != Delivered || res.Endpoint != "east" || len(west.seen()) != 0 {
+					t.Errorf("%s at %q, %d hedges", reasons(res), res.Endpoint, len(west.seen()))
+				}
+			})
+		})
+	}
+}

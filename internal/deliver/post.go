@@ -237,6 +237,17 @@ func (p *post) charge() bool {
 	return p.group.quota.charge(now)
 }
 
+// shut reports whether a round that began now would meet nothing but open
+// breakers: a message with somewhere else to go does not wait for that.
+func (p *post) shut(now time.Time, a *ask) bool {
+	next := *a
+	next.tried, next.begun = 0, false
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.group.look(now, &next, 0)
+	return r.answer == shut
+}
+
 // asked returns when the first of the members that are left to a message may be
 // gone to again, where every one of them asked to be left alone until later: ok
 // says that. cleared is closed when a person ends one of these holds.

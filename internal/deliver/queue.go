@@ -84,6 +84,7 @@ func (w *waiter) how() entry {
 		return entered
 	case over:
 		return roundOver
+	case shut, waits, busy, limited, spent:
 	}
 	return enteredNot
 }

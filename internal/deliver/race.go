@@ -91,7 +91,7 @@ func (s *stay) race(round int, after time.Duration) *failure.Error {
 				return nil
 			}
 		case <-timer.C:
-			if r.hedges < most && s.ctx.Err() == nil {
+			if r.hedges < most && s.ctx.Err() == nil && s.inTime(time.Now()) {
 				r.hedge(round)
 				timer.Reset(after)
 			}
@@ -102,6 +102,13 @@ func (s *stay) race(round int, after time.Duration) *failure.Error {
 	}
 	r.tell(event.RaceNone)
 	return last
+}
+
+// inTime reports whether the message may still be sent: its deadline and its ttl
+// have not come.
+func (s *stay) inTime(now time.Time) bool {
+	end := earlierSet(s.deadline, s.ttl())
+	return end.IsZero() || now.Before(end)
 }
 
 // run makes an attempt beside the others.

@@ -47,7 +47,7 @@ func (s *stay) rides() bool {
 func (s *stay) ride(n int) (*failure.Error, message.Hop, outcome) {
 	ttl := s.ttl()
 	limit := earlierSet(s.deadline, ttl)
-	how, r := s.peek(limit)
+	how, r := s.peek(limit), arrival{}
 	if how == 0 {
 		one := &rider{stay: s, round: n, done: make(chan arrival, 1)}
 		b := s.at.lane.batches.join(one, limit)
@@ -64,7 +64,7 @@ func (s *stay) ride(n int) (*failure.Error, message.Hop, outcome) {
 		hop, end := s.waited(late, ttl, ttl)
 		return nil, hop, end
 	case refused:
-		s.note(r.result)
+		_ = s.note(r.result) // it goes again alone
 		b := s.visited(r.result.of.at)
 		b.tried, b.out = false, false
 		s.alone, s.ready = true, time.Now()
@@ -86,23 +86,23 @@ func (s *stay) triedAny() bool {
 
 // peek says whether the gates would send the message away at once; zero where it
 // may gather with others.
-func (s *stay) peek(limit time.Time) (entry, arrival) {
+func (s *stay) peek(limit time.Time) entry {
 	now := time.Now()
 	r := s.at.lane.post.peek(now, &s.w.ask)
 	switch {
 	case s.ctx.Err() != nil:
-		return gaveUp, arrival{}
+		return gaveUp
 	case r.answer == over:
-		return roundOver, arrival{}
+		return roundOver
 	case r.answer == shut && s.w.hops == hopsAtOpen:
-		return enteredNot, arrival{}
+		return enteredNot
 	case !limit.IsZero() && (r.until.After(limit) || !now.Before(limit)):
 		s.w.refused = r
-		return late, arrival{}
+		return late
 	case s.w.tooLong(r, now):
-		return tooLong, arrival{}
+		return tooLong
 	}
-	return 0, arrival{}
+	return 0
 }
 
 // peek says what a send would be told that came now, and takes nothing.

@@ -188,3 +188,29 @@ func TestARoundIsNotPutOff(t *testing.T) {
 		r.deferred(r.deliverPatiently("g"), time.Minute, 2)
 	})
 }
+
+// A failure that opens the last breaker sends the message on at once where there
+// is somewhere to go: it does not rest before it finds out.
+func TestNobodyRestsBeforeAShutGroup(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		spec func(a, b *endpoint) Spec
+	}{
+		{name: "a plain destination", spec: func(a, _ *endpoint) Spec { return spec("g", a, guarded(1), fallback("c")) }},
+		{name: "a group", spec: func(a, b *endpoint) Spec {
+			s := of("g", balance.Failover, []Member{in("a", a, tripped(1)), in("b", b, tripped(1))}, fallback("c"))
+			return s
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				a, b, c := always(reset), always(reset), always(well)
+				r.configure(test.spec(a, b), spec("c", c))
+				res := r.deliver(r.Context(), "g")
+				if reasons(res) != "g breaker_open" || res.Endpoint != "c" || res.Took != 0 || res.Hops[0].Error == "" {
+					t.Errorf("%s, at %s after %v: %+v", reasons(res), res.Endpoint, res.Took, res.Hops)
+				}
+			})
+		})
+	}
+}

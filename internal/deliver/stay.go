@@ -168,6 +168,9 @@ func (s *stay) between(n int) (message.Hop, outcome) {
 	}
 	s.ready = time.Now()
 	post := s.at.lane.post
+	if s.w.hops == hopsAtOpen && post.shut(s.ready, &s.w.ask) {
+		return hopFor(message.HopBreakerOpen, s.last), left
+	}
 	until, cleared, held := post.asked(s.ready, &s.w.ask)
 	wait := until.Sub(s.ready)
 	if !held {
