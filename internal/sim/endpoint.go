@@ -37,12 +37,13 @@ func (m Mood) String() string {
 
 // endpoint is an HTTP server that lives through its spells.
 type endpoint struct {
-	name   string
-	began  time.Time
-	spells []Spell
-	checks Checks
-	story  *story
-	server http.Server
+	name    string
+	began   time.Time
+	spells  []Spell
+	checks  Checks
+	batches bool // its requests hold several messages
+	story   *story
+	server  http.Server
 
 	mu    sync.Mutex
 	count int
@@ -102,16 +103,29 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	a := arrival{id: r.Header.Get("Idempotency-Key"), body: string(body)}
+	all := []arrival{{id: r.Header.Get("Idempotency-Key"), body: string(body)}}
+	if e.batches {
+		if all, err = items(body); err != nil {
+			e.story.tell("", "%s: %v", e.name, err)
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+	}
 	e.mu.Lock()
 	e.count++
 	odd := e.count%2 == 1
 	at := len(e.seen)
-	e.seen = append(e.seen, a)
+	e.seen = append(e.seen, all...)
 	e.mu.Unlock()
-	accepted := e.answer(w, r, odd)
+	if e.batches && e.mood() == Flapping {
+		each(w, all)
+	} else if e.answer(w, r, odd) {
+		for i := range all {
+			all[i].accepted = true
+		}
+	}
 	e.mu.Lock()
-	e.seen[at].accepted = accepted
+	copy(e.seen[at:], all)
 	e.mu.Unlock()
 }
 

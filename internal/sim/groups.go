@@ -63,7 +63,7 @@ func (g *GroupPlan) String() string {
 func (p *Plan) drawGroups() {
 	r := rand.New(rand.NewPCG(p.Seed, 0xa0761d6478bd642f))
 	for i := range p.Destinations {
-		if chance(r, 0.4) {
+		if chance(r, 0.5) {
 			p.Destinations[i].Group = drawGroup(r, p.Destinations[i])
 		}
 	}
@@ -97,10 +97,10 @@ func drawGroup(r *rand.Rand, d DestinationPlan) *GroupPlan {
 		}
 		g.Health.Timeout = min(g.Health.Interval, 500*time.Millisecond)
 	}
-	if n > 1 && chance(r, 0.7) {
-		g.Hedge = &deliver.Hedge{Max: 1 + r.IntN(n-1)}
+	if n > 1 && chance(r, 0.9) {
+		g.Hedge = &deliver.Hedge{Max: 1 + r.IntN(n-1)*r.IntN(2)}
 		if chance(r, 0.8) {
-			g.Hedge.After = between(r, 3*time.Millisecond, 300*time.Millisecond)
+			g.Hedge.After = between(r, 3*time.Millisecond, 100*time.Millisecond)
 		}
 	}
 	return g
@@ -117,7 +117,11 @@ func (d DestinationPlan) endpoints() (all []MemberPlan) {
 // most is how often an endpoint, and the destination as a whole, may be sent one
 // message: hedges are among the tries of a round.
 func (d DestinationPlan) most() (each, all int) {
-	return d.Attempts, d.Attempts * len(d.endpoints())
+	each = d.Attempts
+	if d.Batch != nil {
+		each++ // alone, where its batch was refused as a whole
+	}
+	return each, each * len(d.endpoints())
 }
 
 // share is how many of the workers one endpoint may hold.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/core/message"
 )
 
 // rounding is what the oracle's fractions may be off by.
@@ -86,7 +88,8 @@ func charges(sends []span) (firsts, charged []time.Time) {
 			charged = append(charged, s.ready)
 		}
 		if round[at] != nil {
-			round[at][s.endpoint] = true
+			// What was refused with its batch goes once more alone: that is no retry.
+			round[at][s.endpoint] = s.outcome != message.OutcomePermanent
 		}
 	}
 	return firsts, charged

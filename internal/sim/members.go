@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/message"
 )
 
@@ -55,6 +56,25 @@ func (t track) none(at time.Time) bool {
 		}
 	}
 	return !so
+}
+
+// forget is told of a reload: of a member that comes and goes with those pawl
+// remembers nothing.
+func (o *oracle) forget(life int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	for _, d := range o.w.plan.Destinations {
+		if d.Group == nil || !d.Group.Shrinks {
+			continue
+		}
+		at := place{life, d.Group.Members[len(d.Group.Members)-1].Name}
+		o.moves[at] = append(o.moves[at], event.Event{At: now, Breaker: event.BreakerClosed})
+		p := o.past(at)
+		p.breaker.add(now, true)
+		p.health.add(now, true)
+		p.holds = nil
+	}
 }
 
 // held reports whether a hold covers the moment, its ends left out.
@@ -165,16 +185,17 @@ func (o *oracle) judgeTogether() {
 		life int
 		name string
 	}
-	together := map[home][]span{}
+	together, requests := map[home][]span{}, map[home][]span{}
 	for at, sends := range o.sends {
 		h := home{at.life, o.homes[at.endpoint].Name}
 		together[h] = append(together[h], sends...)
+		requests[h] = append(requests[h], o.requests(at, sends)...)
 	}
 	for h, sends := range together {
 		d := o.destination(h.name)
-		o.judgeRate(d, sends)
+		o.judgeRate(d, requests[h])
 		o.judgeBudget(d, sends)
-		o.judgeBusy(h.name, sends, d.Workers)
+		o.judgeBusy(h.name, requests[h], d.Workers)
 	}
 }
 

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -15,8 +14,9 @@ type oracle struct {
 	w  *world
 	mu sync.Mutex
 	// By life and endpoint:
-	sends map[place][]span
-	moves map[place][]event.Event
+	sends   map[place][]span
+	moves   map[place][]event.Event
+	batches map[place][]event.Event
 	// again counts sends that were repeated on a fresh connection, by endpoint.
 	again map[string]int
 	tries map[trial]int // attempts by endpoint and message id
@@ -60,6 +60,7 @@ type span struct {
 
 func (o *oracle) init(w *world) {
 	o.w, o.sends, o.moves = w, map[place][]span{}, map[place][]event.Event{}
+	o.batches = map[place][]event.Event{}
 	o.again, o.tries = map[string]int{}, map[trial]int{}
 	o.homes, o.states, o.ends = map[string]DestinationPlan{}, map[place]*past{}, map[ending]int{}
 	for _, d := range w.plan.Destinations {
@@ -109,6 +110,9 @@ func (o *oracle) take(life int, e event.Event) {
 		}
 	case event.Delivered, event.DeliveryFailed:
 		o.judgeChain(e)
+	case event.BatchSent:
+		o.batches[at] = append(o.batches[at], e)
+		o.judgeBatch(e)
 	case event.Raced:
 		if g := o.destination(e.Destination).Group; g == nil || g.Hedge == nil || e.Number > g.Hedge.Max {
 			o.w.wrong(e.MessageID, "%d hedges in a race at %s, more than there may be", e.Number, e.Destination)
@@ -351,74 +355,4 @@ func (o *oracle) judgeReplayed(open int) {
 			o.w.wrong(r.name, "told %s, but even after the replays it is not at %s", promised, e.destination)
 		}
 	})
-}
-
-// judgeSends looks at what was sent when: no more than was counted, nothing to
-// an open breaker's endpoint, and no more trials than allowed.
-func (o *oracle) judgeSends() {
-	for _, e := range o.w.endpoints {
-		seen := map[string]int{}
-		for _, a := range e.arrivals() {
-			seen[a.id]++
-		}
-		more := 0
-		for id, n := range seen {
-			more += max(n-o.tries[trial{e.name, id}], 0)
-		}
-		if more > o.again[e.name] {
-			o.w.wrong("", "%s saw %d requests more than were counted as attempts, %d were sent again over fresh connections", e.name, more, o.again[e.name])
-		}
-	}
-	o.judgeTogether()
-	o.judgeOnce()
-	for at, sends := range o.sends {
-		o.judgeHolds(at, sends)
-		o.judgeHedges(at, sends)
-		o.judgeBusy(at.endpoint, sends, o.homes[at.endpoint].share())
-		b := o.homes[at.endpoint].Breaker
-		if b == nil {
-			continue
-		}
-		moves := o.moves[at]
-		slices.SortStableFunc(moves, func(a, b event.Event) int { return a.At.Compare(b.At) })
-		for i, m := range moves {
-			until := time.Time{}
-			if i+1 < len(moves) {
-				until = moves[i+1].At
-			}
-			o.judgeState(at, m, until, sends, b.HalfOpenMax)
-		}
-	}
-}
-
-// judgeState looks at the sends of the time between two moves of a breaker.
-// What begins at the very moment of a move may belong to either side.
-func (o *oracle) judgeState(at place, m event.Event, until time.Time, sends []span, trials int) {
-	var edges []edge
-	for _, s := range sends {
-		if !s.begin.After(m.At) && m.Breaker == event.BreakerOpen || s.begin.Before(m.At) || !until.IsZero() && !s.begin.Before(until) {
-			continue
-		}
-		switch m.Breaker {
-		case event.BreakerOpen:
-			o.w.wrong(s.id, "sent to %s at %v though its breaker is open since %v", at.endpoint, s.begin.Sub(o.w.began), m.At.Sub(o.w.began))
-		case event.BreakerHalfOpen:
-			edges = append(edges, edge{s.begin, 1}, edge{s.end, -1})
-		case event.BreakerClosed:
-		}
-	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(a.at.Compare(b.at), a.by-b.by) })
-	n := 0
-	for _, e := range edges {
-		if n += e.by; n > trials {
-			o.w.wrong("", "%d trials at once at %s at %v, %d are allowed", n, at.endpoint, e.at.Sub(o.w.began), trials)
-			return
-		}
-	}
-}
-
-// edge is the begin or the end of a send.
-type edge struct {
-	at time.Time
-	by int
 }

@@ -30,6 +30,9 @@ func (o *oracle) judgeChain(e event.Event) {
 // can be waited for, no more; a group goes on to a member that is there at once.
 func (o *oracle) judgePace(name string, h message.Hop) {
 	d := o.destination(h.Destination)
+	if d.Batch != nil {
+		return // it gathers, and goes once more alone
+	}
 	tries := slices.Clone(h.Attempts)
 	slices.SortStableFunc(tries, func(a, b message.Attempt) int { return cmp.Compare(a.Number, b.Number) })
 	if d.Group != nil {

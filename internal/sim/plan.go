@@ -10,6 +10,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/backoff"
 	"github.com/pawlhq/pawl/internal/core/breaker"
 	"github.com/pawlhq/pawl/internal/core/limit"
+	"github.com/pawlhq/pawl/internal/deliver"
 )
 
 // Plan is everything about a run that a seed decides.
@@ -46,6 +47,7 @@ type DestinationPlan struct {
 	RespectsRetryAfter bool
 	Spells             []Spell // of a plain destination's endpoint
 	Group              *GroupPlan
+	Batch              *deliver.Batch
 }
 
 // Spell is how an endpoint behaves from a moment on.
@@ -100,6 +102,9 @@ func (w What) String() string {
 // well and the disk has space.
 const length = 20 * time.Second
 
+// longest is what no timeout exceeds.
+const longest = 2 * time.Second
+
 // Draw makes the plan of a seed.
 func Draw(seed uint64) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
@@ -131,6 +136,7 @@ func Draw(seed uint64) Plan {
 	}
 	p.drawLimits()
 	p.drawGroups()
+	p.drawBatches()
 	return p
 }
 
@@ -156,7 +162,7 @@ func (p *Plan) drawLimits() {
 func drawDestination(r *rand.Rand, i, n int) DestinationPlan {
 	d := DestinationPlan{
 		Name: fmt.Sprintf("d%d", i), Attempts: 1 + r.IntN(5), Backoff: between(r, 10*time.Millisecond, 500*time.Millisecond),
-		Timeout: between(r, 200*time.Millisecond, 2*time.Second), Workers: 1 + r.IntN(8), RespectsRetryAfter: chance(r, 0.8),
+		Timeout: between(r, 200*time.Millisecond, longest), Workers: 1 + r.IntN(8), RespectsRetryAfter: chance(r, 0.8),
 	}
 	d.Places = d.Workers + r.IntN(30)
 	if chance(r, 0.4) {
@@ -245,6 +251,9 @@ func (p Plan) String() string {
 		}
 		if s := d.Budget; s != nil {
 			fmt.Fprintf(&b, ", retries %.2f of firsts and %.2f/s within %v", s.Ratio, s.MinPerSecond, s.Window)
+		}
+		if s := d.Batch; s != nil {
+			fmt.Fprintf(&b, ", batches of %d within %v", s.MaxMessages, s.MaxWait)
 		}
 		if d.Group != nil {
 			fmt.Fprintf(&b, "; %v\n", d.Group)

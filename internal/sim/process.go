@@ -104,6 +104,7 @@ func (p *process) configure() error {
 		for _, m := range d.present(p.w.shrunk) {
 			settings := kind.New().(*http.DestinationSettings)
 			settings.URL = "http://" + m.Name + ".test/in"
+			settings.BatchItems = http.ItemsEnvelope
 			env := connector.Env{Name: m.Name, Dial: p.dial, Events: p.happened}
 			if d.Group != nil && d.Group.Health != nil {
 				env.HealthPath = readyPath
@@ -163,7 +164,7 @@ func (d DestinationPlan) spec(plan Plan) deliver.Spec {
 	s := deliver.Spec{
 		Name: d.Name, Retry: d.policy(), Deadline: d.Deadline,
 		Workers: d.Workers, MaxPending: d.Places,
-		RateLimit: d.Rate, RetryBudget: d.Budget,
+		RateLimit: d.Rate, RetryBudget: d.Budget, Batch: d.Batch,
 	}
 	if g := d.Group; g != nil {
 		s.Group = &deliver.Group{Strategy: g.Strategy, Health: g.Health}

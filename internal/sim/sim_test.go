@@ -5,7 +5,8 @@ package sim
 // or sends at once than the policy has; a send past an open breaker, to an endpoint
 // that asked for a rest or to an unwell member, or faster than a rate limit; a
 // retry or a hedge beyond the budget; a message that was seen and goes through
-// again; a place, worker, goroutine
+// again; a batch too large, a wait in a round, a backoff out of its jitter, a chain
+// past its deadline; a place, worker, goroutine
 // or generation that is left; a stop, a reload, a full disk or a power cut that
 // loses something. A failure prints its seed, how to replay it, and its story.
 

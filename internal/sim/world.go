@@ -74,6 +74,7 @@ func Run(plan Plan) Report {
 		w.wrong("", "%v", err)
 	}
 	w.ghosts.Wait()
+	time.Sleep(longest) // trials of a half-open breaker outlive their message
 	for _, e := range w.endpoints {
 		e.close()
 	}
@@ -90,7 +91,7 @@ func Run(plan Plan) Report {
 func (w *world) live() error {
 	for _, d := range w.plan.Destinations {
 		for _, m := range d.endpoints() {
-			e := &endpoint{name: m.Name, began: w.began, spells: m.Spells, checks: m.Checks, story: w.story}
+			e := &endpoint{name: m.Name, began: w.began, spells: m.Spells, checks: m.Checks, batches: d.Batch != nil, story: w.story}
 			if err := e.serve(&w.network); err != nil {
 				return err
 			}
@@ -153,6 +154,7 @@ func (w *world) pullLevers() {
 			if err := p.configure(); err != nil {
 				w.wrong("", "reload: %v", err)
 			}
+			w.oracle.forget(p.number)
 		case Restart:
 			if err := p.stop(l.For); err != nil && w.plan.Disk != (DiskPlan{}) {
 				w.cutShort(p) // letters of what was cut short may have found no space
