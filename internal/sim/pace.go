@@ -29,6 +29,8 @@ func (o *oracle) judgeChain(e event.Event) {
 // plain one waits its backoff between two of them, no less and, where nothing else
 // can be waited for, no more; a group goes on to a member that is there at once.
 func (o *oracle) judgePace(name string, h message.Hop) {
+	o.mu.Lock() // checks of health go on meanwhile
+	defer o.mu.Unlock()
 	d := o.destination(h.Destination)
 	if d.Batch != nil {
 		return // it gathers, and goes once more alone
