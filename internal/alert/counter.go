@@ -2,7 +2,6 @@ package alert
 
 import (
 	"container/heap"
-	"maps"
 	"time"
 )
 
@@ -135,15 +134,6 @@ func (c *counter) flush() (told []Alert) {
 	}
 	clear(c.windows)
 	return told
-}
-
-// destinations returns who is told of anything.
-func (c *counter) destinations() map[string]struct{} {
-	all := map[string]struct{}{}
-	for w := range maps.Keys(c.every) {
-		all[w.to] = struct{}{}
-	}
-	return all
 }
 
 func (w *window) add(f Fact) {

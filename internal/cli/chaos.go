@@ -192,11 +192,11 @@ func (f *chaosFlags) faults(c *cobra.Command) (faulty.Settings, error) {
 		}
 		s.RetryAfter = wait
 	}
-	for _, problem := range s.Check() {
-		if problem.Field == "fail" {
+	if problems := s.Check(); len(problems) > 0 {
+		if problems[0].Field == "fail" {
 			return s, usagef("--fail, --reset, --hang and --slow-body: more than 100%% together, and an attempt has one fault")
 		}
-		return s, usagef("--%s: %s", problem.Field, problem.Message)
+		return s, usagef("--%s: %s", problems[0].Field, problems[0].Message)
 	}
 	switch {
 	case s.Fail == 0 && (c.Flags().Changed("status") || f.retryAfter != ""):

@@ -67,7 +67,11 @@ func (sh *shell) chaosText(r chaos.Report) string {
 		fmt.Fprintf(&b, "LOST %s\n", printable(id))
 	}
 	if r.State != "" && m.DeadLettered > 0 {
-		fmt.Fprintf(&b, "\ndead letters: pawl dlq list --state %s\n", shellWord(r.State))
+		call := "pawl dlq list"
+		for _, path := range sh.paths {
+			call += " -c " + shellWord(path)
+		}
+		fmt.Fprintf(&b, "\ndead letters: %s --state %s\n", call, shellWord(r.State))
 	}
 	fmt.Fprintf(&b, "\nagain: %s\n", printable(r.Command))
 	return b.String()

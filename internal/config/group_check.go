@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -112,13 +113,21 @@ func (l *loader) checkHealthPath(e *destinationEntry, w *writtenHealth, n *yaml.
 		l.errorf(e.file, find(e.node, "health_check"), "health_check needs path: what members of type %s are asked for, such as /ready", e.group.Members[asks].Type)
 	case said && asks < 0 && known:
 		l.errorf(e.file, n, "health_check.path: no member of this group is asked for a path; leave it out")
-	case said && !strings.HasPrefix(w.Path, "/"):
-		l.errorf(e.file, n, "health_check.path must begin with /, such as /ready")
+	case said && (!strings.HasPrefix(w.Path, "/") || strings.HasPrefix(w.Path, "//")):
+		l.errorf(e.file, n, "health_check.path must begin with one /, such as /ready")
 	case said && strings.ContainsFunc(w.Path, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '#' }):
 		l.errorf(e.file, n, "health_check.path must hold no space, no control character and no #")
+	case said && !pathOfURL(w.Path):
+		l.errorf(e.file, n, "health_check.path is no path of a URL: a %% stands before two hex digits")
 	case len(w.Path) > maxHealthPath:
 		l.errorf(e.file, n, "health_check.path is longer than %d bytes", maxHealthPath)
 	}
+}
+
+// pathOfURL reports whether a text that begins with / can be asked for.
+func pathOfURL(path string) bool {
+	_, err := url.Parse(path)
+	return err == nil
 }
 
 // maxHealthPath is what every server takes of a request line.
