@@ -14,7 +14,7 @@
 // told of before it opened.
 //
 // No alert makes another one for ever: an alert about a destination never goes
-// to that destination, failed alerts are no events that a Rule can name, and a
+// to that destination, not as a fallback either, failed alerts are no events that a Rule can name, and a
 // circuit counts as opened only where it was closed before. Two destinations
 // that are told of each other and are both down tell of that once.
 package alert

@@ -119,3 +119,12 @@ type Alert struct {
 	Since time.Time
 	Count int
 }
+
+// avoid names what the alert must not reach, over no fallback either: the
+// destination that it is about.
+func (a *Alert) avoid() []string {
+	if a.Destination == "" {
+		return nil
+	}
+	return []string{a.Destination}
+}

@@ -219,7 +219,7 @@ func (n *Notifier) send(a Alert) error {
 	case err != nil:
 		return errors.New("its lane had no place in time")
 	}
-	res := d.Deliver(n.ctx, deliver.Request{Message: m, Place: place, Need: deliver.BestEffort})
+	res := d.Deliver(n.ctx, deliver.Request{Message: m, Place: place, Need: deliver.BestEffort, Avoid: a.avoid()})
 	if res.Status == deliver.Delivered {
 		return nil
 	}

@@ -349,6 +349,30 @@ func TestNoAlertAboutADestinationGoesThere(t *testing.T) {
 	})
 }
 
+// TestNoAlertAboutADestinationGoesThereAsAFallback has ops fall back on mail, and
+// mail on pager. What is about mail goes to pager then, and what is about neither
+// goes to mail as ever.
+func TestNoAlertAboutADestinationGoesThereAsAFallback(t *testing.T) {
+	ops, mail, pager := &endpoint{down: true}, &endpoint{}, &endpoint{}
+	specs := []deliver.Spec{
+		spec("ops", ops, func(s *deliver.Spec) { s.Fallback = []string{"mail"} }),
+		spec("mail", mail, func(s *deliver.Spec) { s.Fallback = []string{"pager"} }),
+		spec("pager", pager),
+	}
+	inBubble(t, specs, []Rule{{On: Events(), To: []string{"ops"}, Every: time.Minute}}, func(r *rig) {
+		r.Observe(letter(DeadLetter, message.ReasonDelivery, "mail", "r", "x"))
+		r.after(10 * time.Second)
+		if len(mail.messages()) != 0 || len(pager.messages()) != 1 {
+			t.Errorf("mail got %d alerts about itself, pager %d of 1", len(mail.messages()), len(pager.messages()))
+		}
+		r.Observe(letter(DeadLetter, message.ReasonDelivery, "ledger", "r", "x"))
+		r.after(20 * time.Second)
+		if len(mail.messages()) != 1 || len(pager.messages()) != 1 {
+			t.Errorf("mail got %d alerts about ledger, want 1; pager has %d in all, want 1", len(mail.messages()), len(pager.messages()))
+		}
+	})
+}
+
 func TestWaitingAlertsAreBoundedAndKeepTheirOrder(t *testing.T) {
 	ops, mail := &endpoint{}, &endpoint{}
 	long := func(s *deliver.Spec) { s.Timeout = time.Hour }

@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/event"
@@ -32,6 +33,9 @@ type Request struct {
 	// says that the message comes again: where every destination was left, and
 	// one of them for what passes, the delivery ends as Deferred too.
 	MaxWait time.Duration
+	// Avoid names fallbacks that the chain passes over as if they were not in it:
+	// no hop tells of them. Their own fallbacks stay.
+	Avoid []string
 }
 
 // Need says what a message's source makes of a delivery.
@@ -98,6 +102,9 @@ func (d *Destination) Deliver(ctx context.Context, req Request) Result {
 		r.expires = r.req.Since.Add(d.spec.TTL)
 	}
 	for i := range d.chain {
+		if r.passes(i) {
+			continue
+		}
 		r.entered = time.Now()
 		hop, arrived := r.visit(i)
 		if arrived {
@@ -134,6 +141,28 @@ type run struct {
 	attempts int
 	endpoint string        // where the message arrived
 	after    time.Duration // how long a deferred one is to wait
+}
+
+// passes reports whether the i-th destination of the chain is passed over, which
+// leaves its own fallbacks the deadline that it would have begun under.
+func (r *run) passes(i int) bool {
+	l := r.head.chain[i]
+	if l.parent < 0 || !slices.Contains(r.req.Avoid, l.to.spec.Name) {
+		return false
+	}
+	r.ends = append(r.ends, r.ends[l.parent])
+	return true
+}
+
+// next returns the destination after the i-th that the message may go on to; nil
+// for none.
+func (r *run) next(i int) *Destination {
+	for _, l := range r.head.chain[i+1:] {
+		if !slices.Contains(r.req.Avoid, l.to.spec.Name) {
+			return l.to
+		}
+	}
+	return nil
 }
 
 // another reports whether a later pass may end otherwise: some destination was
@@ -204,10 +233,11 @@ func (r *run) leave(i int, hop message.Hop) (over bool) {
 	hop.Destination = r.head.chain[i].to.spec.Name
 	hop.At = time.Now()
 	r.hops = append(r.hops, hop)
-	over = i == len(r.head.chain)-1 || hop.Reason == message.HopCancelled || (hop.Tags.Has(failure.Expired) && r.expired(hop.At))
+	next := r.next(i)
+	over = next == nil || hop.Reason == message.HopCancelled || (hop.Tags.Has(failure.Expired) && r.expired(hop.At))
 	to := ""
 	if !over {
-		to = r.head.chain[i+1].to.spec.Name
+		to = next.spec.Name
 	}
 	if t := r.head.fleet.opts.Trace; t != nil {
 		t.Hop(r.ctx, HopInfo{Route: r.req.Route, To: to, MessageID: r.req.Message.ID, Entered: r.entered, Hop: hop})

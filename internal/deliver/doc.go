@@ -7,7 +7,8 @@
 //	 1  chain ──────── the destination, then each of its fallbacks, depth first,
 //	 │                 each with its own everything. Owns the hops, the deadline
 //	 │                 and the ttl. Leaving one gives back its place before the
-//	 │                 next one's is waited for.
+//	 │                 next one's is waited for. One that the request avoids is
+//	 │                 passed over without a hop.
 //	 2  rounds ─────── of one destination. Owns the attempts and the waits between
 //	 │                 rounds: backoff, or the shortest time that all endpoints asked
 //	 │                 for. The retry budget is charged before such a wait is begun,

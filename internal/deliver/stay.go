@@ -47,10 +47,11 @@ func (r *run) visit(i int) (message.Hop, bool) {
 	s := &stay{run: r, at: d, deadline: deadline, once: once}
 	s.w.pass = &s.own.pass
 	s.w.been = s.room[:0]
-	if i == len(r.head.chain)-1 && once.IsZero() {
+	last := r.next(i) == nil
+	if last && once.IsZero() {
 		s.w.patience = r.req.MaxWait
 	}
-	if i < len(r.head.chain)-1 || d.spec.WhenOpen == FailWhenOpen || r.req.WhenOpen == FailWhenOpen || !once.IsZero() {
+	if !last || d.spec.WhenOpen == FailWhenOpen || r.req.WhenOpen == FailWhenOpen || !once.IsZero() {
 		s.w.hops = hopsAtOpen // past the deadline too: there is no time left to wait in
 	}
 	if len(d.endpoints) == 1 { // what can't be sent need not wait
