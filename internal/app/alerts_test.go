@@ -1,7 +1,7 @@
 package app
 
 // Catches: alerts that are not wired to what happens, or lose what was counted
-// at a stop; a drill that alerts; an event that configurations, alerts and
+// at a stop; a secret in an alert; a drill that alerts; an event that configurations, alerts and
 // metrics name differently; a reload that is not heeded.
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/alert"
 	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/connector"
 )
 
 // pager keeps the alerts that it gets.
@@ -74,6 +75,31 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("alert %d has no %s: %s", i, part, got[i])
 			}
 		}
+	}
+}
+
+// TestNoSecretInAnAlert has an endpoint that tells its password in its error.
+func TestNoSecretInAnAlert(t *testing.T) {
+	t.Setenv("APP_LEAKY_SECRET", leakedSecret)
+	w := newWorld(t)
+	ops := newPager(t)
+	w.write(w.conf("http://127.0.0.1:9", `  - { name: other, type: http, listen: "127.0.0.1:3", auth: { bearer: { token: "{{secrets.APP_LEAKY_SECRET}}" } } }`) +
+		fmt.Sprintf("  - { name: ops, type: http, url: %q }\nnotify: [ { to: [ops] } ]\n", ops.URL))
+	o := w.options()
+	o.Wrap = func(destination, _ string, d connector.Destination) connector.Destination {
+		if destination == "ep" {
+			return leaky{d}
+		}
+		return d
+	}
+	r := w.startWith(o)
+	defer r.end()
+	if status, text := w.send("127.0.0.1:1", "a"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	eventually(t, "the alert arrives", func() bool { return len(ops.alerts()) == 1 })
+	if got := ops.alerts()[0]; strings.Contains(got, leakedSecret[:4]) || !strings.Contains(got, "login with ") {
+		t.Errorf("the alert has the secret, or no error: %s", got)
 	}
 }
 

@@ -120,11 +120,7 @@ func (a *App) apply(c *config.Config) (int, error) {
 		return generation, err
 	}
 	a.redact.keep(c.Secrets)
-	a.levers.Retain(func(name string) bool {
-		_, isSource := c.Source(name)
-		_, isDestination := c.Destination(name)
-		return isSource || isDestination
-	})
+	a.levers.Retain(leversOf(c))
 	for _, un := range a.unmount {
 		un()
 	}
@@ -137,6 +133,26 @@ func (a *App) apply(c *config.Config) (int, error) {
 		return generation, fmt.Errorf("the new configuration is in force without its admin key; reload again: %w", err)
 	}
 	return generation, nil
+}
+
+// leversOf reports of names whether c has a source, destination or member that
+// is called so.
+func leversOf(c *config.Config) func(name string) bool {
+	members := map[string]struct{}{}
+	for _, d := range c.Destinations {
+		if d.Group == nil {
+			continue
+		}
+		for _, m := range d.Group.Members {
+			members[m.Name] = struct{}{}
+		}
+	}
+	return func(name string) bool {
+		_, isSource := c.Source(name)
+		_, isDestination := c.Destination(name)
+		_, isMember := members[name]
+		return isSource || isDestination || isMember
+	}
 }
 
 // numbered is a configuration that was in force, and its number.

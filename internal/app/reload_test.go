@@ -301,3 +301,45 @@ destinations: [ { name: ep, type: stderr } ]
 		t.Errorf("the writer: %d, %v, %q", n, err, out.String())
 	}
 }
+
+// TestAReloadKeepsWhoLeveredWhat: of a source, a destination and a member, as long
+// as it is there.
+func TestAReloadKeepsWhoLeveredWhat(t *testing.T) {
+	w := newWorld(t)
+	ep := newEndpoint(t)
+	group := func(members string) string {
+		return w.conf(ep.URL, "") + "  - { name: pair, type: group, health_check: { path: / }, members: [ " + members + " ] }\n"
+	}
+	east, west := fmt.Sprintf("{ name: east, type: http, url: %q }", ep.URL), fmt.Sprintf("{ type: http, url: %q }", ep.URL+"/west")
+	w.write(group(east + ", " + west))
+	a := w.start()
+	defer a.end()
+	eventually(t, "it runs", func() bool { code, _ := w.send("127.0.0.1:1", "m"); return code == http.StatusOK })
+	ask := func(method, path, body string) string {
+		code, text := w.ask(method, "127.0.0.1:2", path, "", body)
+		if code != http.StatusOK {
+			t.Fatalf("%s %s: %d %s", path, body, code, text)
+		}
+		return text
+	}
+	for _, name := range []string{"web", "ep", "east", "pair/2"} {
+		ask(http.MethodPost, "/v3/pause", fmt.Sprintf(`{"name":%q,"by":"ada"}`, name))
+	}
+	paused := func() int { return strings.Count(ask(http.MethodGet, "/v3/status", ""), `"by":"ada"`) }
+	if n := paused(); n != 4 {
+		t.Fatalf("%d of 4 are paused by ada", n)
+	}
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := paused(); n != 4 {
+		t.Errorf("after a reload status knows of %d of 4 who paused it", n)
+	}
+	w.write(group(east))
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a.levers.Paused("pair/2") || !a.levers.Paused("east") {
+		t.Error("the lever of a member that went stays, or that of one that stays went")
+	}
+}

@@ -7,7 +7,11 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,5 +166,25 @@ func TestSeenKeysOutliveAReload(t *testing.T) {
 	e.taking = set
 	if _, err := e.dedupe(conf(d, 2), &config.Source{Name: "web", Dedupe: &d}, map[string]seen{}); err == nil {
 		t.Error("a store that is not there was taken")
+	}
+}
+
+// TestStoreOperationsHaveOneName looks for each operation in the metrics, which
+// must name them without knowing of stores.
+func TestStoreOperationsHaveOneName(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.conf("http://127.0.0.1:9", "") + "stores: [ { name: mine, type: memory } ]\n")
+	r := w.start()
+	defer r.end()
+	res := httptest.NewRecorder()
+	r.metrics.Handler().ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	ops := []kv.Op{kv.OpMark, kv.OpKeep, kv.OpSettle, kv.OpForget, kv.OpAdd, kv.OpPing}
+	for _, op := range ops {
+		if want := fmt.Sprintf("pawl_store_errors_total{op=%q,store=\"mine\"} 0", op); !strings.Contains(res.Body.String(), want) {
+			t.Errorf("no metric %s", want)
+		}
+	}
+	if n := strings.Count(res.Body.String(), "\npawl_store_errors_total{"); n != len(ops) {
+		t.Errorf("%d operations have a metric, a store has %d", n, len(ops))
 	}
 }

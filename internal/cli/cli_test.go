@@ -313,6 +313,19 @@ func TestStatusText(t *testing.T) {
 		DeadLetters: adminapi.DeadLetterStatus{Open: 2, Oldest: before(3 * time.Hour), Damaged: 1, Problem: "dead letters can't be written: no space left on device"},
 	}
 	golden(t, "status", sh.statusText(s, now))
+	grouped := s
+	grouped.Destinations = []adminapi.DestinationStatus{
+		{Name: "ledger", MaxPending: 512, Workers: 64, Breaker: "closed"},
+		{Name: "tickets", Pending: 40, MaxPending: 512, Busy: 34, Workers: 64, Waiting: 6, Breaker: "closed", Members: []adminapi.MemberStatus{
+			{Name: "east", Busy: 22, Limit: 22, Breaker: "closed", Health: "healthy"},
+			{Name: "tickets/2", Limit: 22, Breaker: "open", OpenUntil: after(4 * time.Second), Health: "unhealthy"},
+			{Name: "west", Busy: 2, Limit: 22, Breaker: "half_open", Ramp: 2, HeldUntil: before(time.Second)},
+			{Name: "held", Limit: 22, Breaker: "closed", HeldUntil: after(30 * time.Second), Health: "healthy"},
+			{Name: "off", Limit: 22, Breaker: "off", Paused: &adminapi.Pull{By: "ada", Since: now.Add(-time.Hour)}},
+			{Name: "forced", Limit: 22, Breaker: "closed", Forced: &adminapi.Pull{By: "bob", Since: now.Add(-time.Minute)}},
+		}},
+	}
+	golden(t, "status-group", sh.statusText(grouped, now))
 	s.Queues = []adminapi.QueueStatus{
 		{Name: "emails", Queued: 12, Running: 3, Failed: 1}, {Name: "relay:web", Paused: &adminapi.Pull{By: "ada", Since: now.Add(-time.Minute)}},
 	}

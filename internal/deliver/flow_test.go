@@ -159,6 +159,23 @@ func TestAFailedTrialOpensForTwiceAsLong(t *testing.T) {
 	})
 }
 
+// TestBreakerMovesSayWhereTheyCameFrom: who tells people of outages goes by it.
+func TestBreakerMovesSayWhereTheyCameFrom(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(well, status(503), status(503))
+		r.configure(spec("a", a, guarded(1)))
+		r.deliver(r.Context(), "a")
+		var moves []string
+		for _, e := range r.told(event.BreakerMoved) {
+			moves = append(moves, e.BreakerFrom.String()+" "+e.Breaker.String())
+		}
+		want := []string{"closed open", "open half_open", "half_open open", "open half_open", "half_open closed"}
+		if diff := cmp.Diff(want, moves); diff != "" {
+			t.Errorf("moves (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestWaitingAtAnOpenBreakerIsBoundedByTheDeadline(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		a := always(status(503))

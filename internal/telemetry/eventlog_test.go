@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -160,6 +161,18 @@ func TestStoreOutageIsToldOnceAMinute(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestOutagesAreBounded(t *testing.T) {
+	b := newBrake(time.Now())
+	for i := range 3 * maxOutages {
+		if !b.outage(event.Event{Name: strconv.Itoa(i), Detail: "mark"}) {
+			t.Fatalf("the first failure of store %d was kept back", i)
+		}
+		if n := len(b.outages); n > maxOutages {
+			t.Fatalf("%d are remembered, want at most %d", n, maxOutages)
+		}
+	}
 }
 
 func TestCloseTellsWhatWasKeptBack(t *testing.T) {
