@@ -123,7 +123,9 @@ func (d *Destination) SendBatch(ctx context.Context, batch []*message.Message) (
 	if f := egress.Failure(res, time.Now()); f != nil {
 		return answer, f
 	}
-	if !res.Truncated {
+	if res.Truncated {
+		b.settleCut(res.Body)
+	} else {
 		b.settle(res.Body)
 	}
 	answer.Each = b.each

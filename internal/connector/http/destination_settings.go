@@ -27,7 +27,7 @@ type DestinationSettings struct {
 	ConnectTimeout setting.Duration          `yaml:"connect_timeout" default:"5s" doc:"longest time for opening a connection, inside the attempt's timeout"`
 	DenyPrivate    bool                      `yaml:"deny_private" default:"false" doc:"refuse addresses that are not on the public internet, checked after DNS"`
 	BatchFormat    BatchFormat               `yaml:"batch_format" enum:"ndjson,json_array" default:"ndjson" doc:"form of a batch: ndjson (an item a line) or json_array"`
-	BatchItems     BatchItems                `yaml:"batch_items" enum:"plain,envelope" default:"plain" doc:"items of a batch: plain (the bodies, which must be JSON; the ids go in the header Pawl-Batch-Ids, in the order of the items, percent-encoded, commas between) or envelope (each message as one JSON object, its id in it)"`
+	BatchItems     BatchItems                `yaml:"batch_items" enum:"plain,envelope" default:"plain" doc:"items of a batch: plain (the bodies, which must be JSON; the ids go in the header Pawl-Batch-Ids, in the order of the items, percent-encoded, a list with commas) or envelope (each message as one JSON object, its id in it)"`
 
 	// secure marks the type https: a URL without TLS is a mistake.
 	secure bool
