@@ -15,6 +15,7 @@ type Store interface {
 	Jobs
 	Upkeep
 	Gates
+	Circuits
 	Keys
 	DeadLetters
 	// Now is the store's clock.
@@ -115,6 +116,7 @@ type NewJob struct {
 	Trace                          string
 	Policy                         job.Snapshot
 	Timeout                        time.Duration
+	Kind                           job.Kind
 	// RunAt is when it may run first; zero, or past, is at once. Delay counts
 	// from the commit, where RunAt is zero.
 	RunAt time.Time

@@ -15,7 +15,7 @@ const (
 	sqlIdem = `SELECT i.seq, i.hash, j.created_at FROM idem i CROSS JOIN job j ON j.seq=i.seq WHERE i.key=?`
 	// sqlIdemNew changes nothing where the key is there.
 	sqlIdemNew = "INSERT INTO idem(key, seq, hash) VALUES (?, ?, ?) ON CONFLICT(key) DO NOTHING"
-	sqlLaneNew = "INSERT INTO lane(lane, queue, task, version, endpoint, priority) VALUES (?, ?, ?, ?, ?, ?)"
+	sqlLaneNew = "INSERT INTO lane(lane, queue, task, version, endpoint, priority, kind) VALUES (?, ?, ?, ?, ?, ?, ?)"
 	sqlJobNew  = `INSERT INTO job(seq, lane, run_at, created_at, policy, timeout_ms, key, trace, tags, head, payload)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlReadyNew = `INSERT INTO ready(lane, run_at, seq, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes)
@@ -175,7 +175,7 @@ func (c *creation) room(t *tx) error {
 }
 
 func laneOf(j *store.NewJob) lane.Key {
-	return lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority}
+	return lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority, Synthetic: j.Kind == job.Synthetic}
 }
 
 // find looks whether the key of a job is there already.
@@ -267,11 +267,19 @@ func (t *tx) lane(k lane.Key) (*laneRow, error) {
 	if l.stored {
 		return l, nil
 	}
-	if _, err := t.exec(sqlLaneNew, int64(l.id), k.Queue, k.Task, k.Version, k.Endpoint, k.Priority); err != nil {
+	if _, err := t.exec(sqlLaneNew, int64(l.id), k.Queue, k.Task, k.Version, k.Endpoint, k.Priority, kindColumn(k)); err != nil {
 		return nil, err
 	}
 	l.stored = true
 	return l, nil
+}
+
+// kindColumn is the kind of a lane's jobs as its row has it.
+func kindColumn(k lane.Key) string {
+	if k.Synthetic {
+		return string(job.Synthetic)
+	}
+	return string(job.Ordinary)
 }
 
 // ready puts a job into the line of its lane. The lane was touched.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
@@ -35,7 +34,7 @@ func (s *Store) Pause(ctx context.Context, g lane.Gate, by string) error {
 		}
 		t.pauses = append(t.pauses, pauseBefore{gate: g})
 		t.w.state.paused[g] = p
-		t.w.state.board.Shut(g, time.Time{})
+		t.regate(t.w.state.gate(g))
 		return nil
 	})
 }
@@ -53,12 +52,9 @@ func (s *Store) Resume(ctx context.Context, g lane.Gate) error {
 		}
 		t.pauses = append(t.pauses, pauseBefore{gate: g, pause: p, shut: true})
 		delete(state.paused, g)
-		state.board.Open(g)
-		for _, l := range state.lanes[1:] {
-			if l != nil && (l.key.Queue == g.Name || l.key.Endpoint == g.Name) && state.open(l, t.now) {
-				state.heat(l)
-			}
-		}
+		at := state.gate(g)
+		t.regate(at)
+		state.dropGate(at)
 		return nil
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
-	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -387,7 +386,7 @@ func (s *Store) Logs(ctx context.Context, id string, attempt int) (store.Log, er
 // countsChunk is how many lanes one read of Counts takes.
 const countsChunk = 5000
 
-const sqlCounts = `SELECT l.queue, l.task, l.version, l.endpoint, l.priority, t.ready, t.running, t.succeeded, t.failed, t.cancelled, t.lane
+const sqlCounts = `SELECT l.queue, l.task, l.version, l.endpoint, l.priority, l.kind, t.ready, t.running, t.succeeded, t.failed, t.cancelled, t.lane
 	FROM tally t CROSS JOIN lane l ON l.lane = t.lane WHERE t.lane > ? ORDER BY t.lane LIMIT +?`
 
 // Counts returns the kept counts of every lane. With more than some thousand
@@ -400,10 +399,10 @@ func (s *Store) Counts(ctx context.Context) ([]store.LaneCount, error) {
 		err := s.readers.use(ctx, func(c *conn) error {
 			return c.each(sqlCounts, func(r *row) error {
 				all = append(all, store.LaneCount{
-					Lane:  lane.Key{Queue: r.text(0), Task: r.text(1), Version: r.text(2), Endpoint: r.text(3), Priority: int(r.int(4))},
-					Ready: r.int(5), Running: r.int(6), Succeeded: r.int(7), Failed: r.int(8), Cancelled: r.int(9),
+					Lane:  laneKey(r, 0),
+					Ready: r.int(6), Running: r.int(7), Succeeded: r.int(8), Failed: r.int(9), Cancelled: r.int(10),
 				})
-				last = r.int(10)
+				last = r.int(11)
 				n++
 				return nil
 			}, last, countsChunk)

@@ -251,14 +251,18 @@ func (t *tx) addLog(l *lease, lines []job.LogLine) error {
 // runOf is what decisions need of a lease; the policy only where runWithPolicy
 // is asked.
 func (t *tx) runOf(l *lease) job.Run {
-	return job.Run{Attempt: l.attempt, Counts: l.counts, Heard: at(l.heardAt), LeaseUntil: at(l.until), Deadline: at(l.deadline)}
+	r := job.Run{Attempt: l.attempt, Counts: l.counts, Heard: at(l.heardAt), LeaseUntil: at(l.until), Deadline: at(l.deadline)}
+	if l.lane.key.Synthetic {
+		r.Kind = job.Synthetic
+	}
+	return r
 }
 
 func (t *tx) runWithPolicy(l *lease) (job.Run, error) {
 	run := t.runOf(l)
 	p, err := t.policy(l.policy)
 	if err == nil {
-		run.Policy = p.Policy
+		run.Policy, run.Repeat = p.Policy, p.Repeat
 	}
 	return run, err
 }
@@ -268,6 +272,9 @@ func (t *tx) finish(l *lease, x job.Transition, p *parsedReport) (store.Answer, 
 	e := ending{report: p.Hash[:reportHash], note: p.Note, failure: p.failure}
 	if p.Type == store.Complete {
 		e.result = p.Result
+	}
+	if p.Type == store.Fail {
+		e.said = &p.Failure
 	}
 	runAt, err := t.apply(l, x, e)
 	return store.Answer{Status: store.ReportTaken, JobStatus: x.To, RunAt: at(runAt)}, err
@@ -279,6 +286,7 @@ type ending struct {
 	note    string
 	failure any
 	result  []byte
+	said    *job.Failure // nil: no failure was reported
 }
 
 // apply makes a transition: the running row goes, the attempt is recorded, and
@@ -299,6 +307,8 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	t.leases = append(t.leases, leaseBefore{lease: l, what: leaseRemoved})
 	s.remove(l)
 	l.lane.tally.running--
+	t.judged(l, x, e.said)
+	t.regates(l.lane)
 
 	var next, end, reason any
 	if x.To == job.Queued {

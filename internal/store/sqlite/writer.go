@@ -399,5 +399,6 @@ func (w *writer) open() (err error) {
 		s.adopt(w.state)
 	}
 	w.conn, w.state = c, s
+	s.openGates(at(w.clock.now()))
 	return nil
 }

@@ -29,7 +29,8 @@ CREATE TABLE lane (
     version  TEXT NOT NULL,
     endpoint TEXT NOT NULL, -- '' for none
     priority INTEGER NOT NULL,
-    UNIQUE (queue, task, version, endpoint, priority)
+    kind     TEXT NOT NULL CHECK (kind IN ('', 'synthetic')),
+    UNIQUE (queue, task, version, endpoint, priority, kind)
 ) STRICT;
 
 -- policy holds each snapshot of a policy once, as long as a job has it and some
@@ -99,6 +100,10 @@ CREATE TABLE running (
     lease_until INTEGER NOT NULL,
     deadline    INTEGER NOT NULL,
     limit_ms    INTEGER NOT NULL CHECK (limit_ms > 0), -- this attempt's timeout; timeout_ms is the job's own
+    generation  INTEGER NOT NULL, -- of its endpoint's circuit
+    probe       INTEGER NOT NULL CHECK (probe IN (0, 1)),
+    cancelled   INTEGER, -- when the job was cancelled, by whom
+    canceller   TEXT,
     log_cut     INTEGER NOT NULL DEFAULT 0 CHECK (log_cut IN (0, 1))
 ) STRICT;
 
@@ -129,11 +134,11 @@ CREATE TABLE attempt (
     error       TEXT, -- job.Error as JSON
     result      BLOB,
     CHECK (("end" IS NULL) = (next_run_at IS NOT NULL)),
-    CHECK ((reason IS NOT NULL) = ("end" IS 'failed'))
+    CHECK (reason IS NULL OR "end" IS 'failed') -- a check of an endpoint has none
 ) STRICT;
 CREATE UNIQUE INDEX attempt_job ON attempt (seq, number);
 CREATE INDEX attempt_error ON attempt (seq, number) WHERE error IS NOT NULL;
-CREATE INDEX attempt_dead ON attempt (seq) WHERE "end" = 'failed';
+CREATE INDEX attempt_dead ON attempt (seq, reason) WHERE reason IS NOT NULL;
 
 -- tally holds how many jobs of a lane are where.
 CREATE TABLE tally (
@@ -170,6 +175,21 @@ CREATE TABLE pause (
     who   TEXT NOT NULL,
     since INTEGER NOT NULL,
     PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
+-- circuit holds the endpoints whose circuit is not closed with nothing counted, or
+-- whose rate is used up in part. Times are 0 for none.
+CREATE TABLE circuit (
+    endpoint    TEXT NOT NULL PRIMARY KEY,
+    state       TEXT NOT NULL CHECK (state IN ('closed', 'open', 'half_open')),
+    failures    INTEGER NOT NULL,
+    generation  INTEGER NOT NULL,
+    opened_at   INTEGER NOT NULL,
+    retry_at    INTEGER NOT NULL,
+    held_until  INTEGER NOT NULL,
+    probe_at    INTEGER NOT NULL,
+    failed_task TEXT NOT NULL,
+    full_at     INTEGER NOT NULL -- when the bucket of its rate is full again
 ) STRICT, WITHOUT ROWID;
 
 -- api_key holds the hashes of API keys; 0 is never.
