@@ -110,7 +110,7 @@ func (s *Store) meta(ctx context.Context, name string) (value any, err error) {
 const selectJob = `SELECT ` + jobColumns + fromJob
 
 const jobColumns = `j.seq, j.lane, j.run_at, j.created_at, j.timeout_ms, j.trace, j.tags, j.head, j.payload,
-	l.queue, l.task, l.version, l.endpoint, l.priority, p.body`
+	l.queue, l.task, l.version, l.endpoint, l.priority, p.body, l.kind`
 
 const fromJob = ` FROM job j CROSS JOIN lane l ON l.lane = j.lane CROSS JOIN policy p ON p.policy = j.policy`
 
@@ -124,7 +124,7 @@ func (s *Store) scanJob(r *row) (*job.Job, error) {
 		Timeout: time.Duration(r.int(4)) * time.Millisecond, Trace: r.text(5),
 		Content: job.Content{Head: r.blob(7), Payload: r.blob(8)},
 		Queue:   r.text(9), Task: r.text(10), Version: r.text(11), Endpoint: r.text(12), Priority: int(r.int(13)),
-		Status: job.Queued,
+		Status: job.Queued, Kind: job.Kind(r.text(15)),
 	}
 	var err error
 	if j.Tags, err = decodeTags(r.text(6)); err != nil {
@@ -332,8 +332,8 @@ func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job,
 		err := s.readers.use(ctx, func(c *conn) error {
 			return c.each(sqlContents, func(r *row) error {
 				j, err := s.scanJob(r)
-				if err == nil && r.set(15) {
-					err = decodeError(r.text(15), &j.LastError)
+				if err == nil && r.set(16) {
+					err = decodeError(r.text(16), &j.LastError)
 				}
 				found[r.int(0)] = j
 				return err
