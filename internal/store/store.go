@@ -16,6 +16,7 @@ type Store interface {
 	Upkeep
 	Gates
 	Circuits
+	Hand
 	Keys
 	DeadLetters
 	// Now is the store's clock.
@@ -117,6 +118,9 @@ type NewJob struct {
 	Policy                         job.Snapshot
 	Timeout                        time.Duration
 	Kind                           job.Kind
+	// Unique makes the job the only one of its queue and task that is not finished
+	// and says so: another is Found instead; "" for any number.
+	Unique string
 	// RunAt is when it may run first; zero, or past, is at once. Delay counts
 	// from the commit, where RunAt is zero.
 	RunAt time.Time
@@ -216,9 +220,12 @@ type Report struct {
 	Queues []string
 	// Hash sums up a report that ends the attempt, so that the same one again
 	// gets the same answer.
-	Hash    [32]byte
-	Lines   []job.LogLine // of AddLog
-	Result  []byte        // of Complete: a JSON value, or nil
+	Hash   [32]byte
+	Lines  []job.LogLine // of AddLog
+	Result []byte        // of Complete: a JSON value, or nil
+	// Refused says of a Complete how its result does not fit its task's contract,
+	// which fails the job; "" where it does.
+	Refused string
 	Error   *job.Error    // of Fail
 	Failure job.Failure   // of Fail
 	After   time.Duration // of Release: how long the job rests

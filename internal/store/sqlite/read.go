@@ -110,7 +110,7 @@ func (s *Store) meta(ctx context.Context, name string) (value any, err error) {
 const selectJob = `SELECT ` + jobColumns + fromJob
 
 const jobColumns = `j.seq, j.lane, j.run_at, j.created_at, j.timeout_ms, j.trace, j.tags, j.head, j.payload,
-	l.queue, l.task, l.version, l.endpoint, l.priority, p.body, l.kind`
+	l.queue, l.task, l.version, l.endpoint, l.priority, p.body, l.kind, j.uniq`
 
 const fromJob = ` FROM job j CROSS JOIN lane l ON l.lane = j.lane CROSS JOIN policy p ON p.policy = j.policy`
 
@@ -124,7 +124,7 @@ func (s *Store) scanJob(r *row) (*job.Job, error) {
 		Timeout: time.Duration(r.int(4)) * time.Millisecond, Trace: r.text(5),
 		Content: job.Content{Head: r.blob(7), Payload: r.blob(8)},
 		Queue:   r.text(9), Task: r.text(10), Version: r.text(11), Endpoint: r.text(12), Priority: int(r.int(13)),
-		Status: job.Queued, Kind: job.Kind(r.text(15)),
+		Status: job.Queued, Kind: job.Kind(r.text(15)), Unique: r.text(16),
 	}
 	var err error
 	if j.Tags, err = decodeTags(r.text(6)); err != nil {
@@ -160,8 +160,8 @@ type standing struct {
 }
 
 const (
-	sqlStandingRunning = `SELECT attempt, charged, lost, lost_row, unreceived FROM running WHERE seq = ?`
-	sqlStandingLast    = `SELECT number, all_charged, lost, lost_row, unreceived, next_run_at, "end", reason, ended_at, result, error
+	sqlStandingRunning = `SELECT attempt, charged, lost, lost_row, unreceived, cancelled FROM running WHERE seq = ?`
+	sqlStandingLast    = `SELECT number, all_charged, lost, lost_row, unreceived, next_run_at, "end", reason, ended_at, result, error, worker
 		FROM attempt WHERE seq = +? ORDER BY number DESC LIMIT 1`
 	sqlStandingDue   = `SELECT next_run_at FROM attempt WHERE seq = +? AND next_run_at IS NOT NULL ORDER BY number DESC LIMIT 1`
 	sqlStandingError = `SELECT error FROM attempt WHERE seq = +? AND error IS NOT NULL ORDER BY number DESC LIMIT 1`
@@ -174,6 +174,9 @@ func standingOf(c *conn, seq int64) (standing, error) {
 	running, err := c.one(sqlStandingRunning, func(r *row) error {
 		s.status, s.attempt = job.Running, int(r.int(0))
 		s.counts = scanCounts(r, 1)
+		if r.set(5) {
+			s.status, s.finished = job.Cancelled, at(r.int(5))
+		}
 		return nil
 	}, seq)
 	if err != nil {
@@ -183,6 +186,9 @@ func standingOf(c *conn, seq int64) (standing, error) {
 	_, err = c.one(sqlStandingLast, func(r *row) error {
 		if !running {
 			s.attempt, s.counts = int(r.int(0)), scanCounts(r, 1)
+			if r.text(11) == "" { // it was cancelled before a worker had it again
+				s.attempt--
+			}
 		}
 		if r.set(6) {
 			s.status, s.reason = job.Status(r.text(6)), job.Reason(r.text(7))
@@ -294,6 +300,9 @@ func (s *Store) Job(ctx context.Context, id string) (*job.Job, error) {
 func attemptsOf(c *conn, seq int64) ([]job.Attempt, error) {
 	var all []job.Attempt
 	err := c.each(sqlAttempts, func(r *row) error {
+		if r.text(1) == "" {
+			return nil
+		}
 		a := job.Attempt{
 			Number: int(r.int(0)), Worker: r.text(1), StartedAt: at(r.int(2)), EndedAt: at(r.int(3)),
 			Outcome: job.Outcome(r.text(4)), Charged: r.int(5) != 0, Note: r.text(7),
@@ -332,8 +341,8 @@ func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job,
 		err := s.readers.use(ctx, func(c *conn) error {
 			return c.each(sqlContents, func(r *row) error {
 				j, err := s.scanJob(r)
-				if err == nil && r.set(16) {
-					err = decodeError(r.text(16), &j.LastError)
+				if err == nil && r.set(17) {
+					err = decodeError(r.text(17), &j.LastError)
 				}
 				found[r.int(0)] = j
 				return err

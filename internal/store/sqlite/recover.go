@@ -16,7 +16,7 @@ const (
 		CASE WHEN t.ready > 0 THEN (SELECT r.run_at FROM ready r WHERE r.lane=l.lane ORDER BY r.run_at LIMIT 1) END
 		FROM lane l LEFT JOIN tally t ON t.lane=l.lane ORDER BY l.lane`
 	sqlLoadRunning = `SELECT seq, lane, run_at, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes,
-		worker, claim, claimed_at, started_at, heard_at, lease_ms, lease_until, deadline, log_cut, caller, limit_ms, generation, probe FROM running`
+		worker, claim, claimed_at, started_at, heard_at, lease_ms, lease_until, deadline, log_cut, caller, limit_ms, generation, probe, cancelled, canceller FROM running`
 	sqlLoadPauses = "SELECT kind, name, who, since FROM pause"
 )
 
@@ -46,6 +46,9 @@ func loadState(c *conn) (*state, error) {
 		return nil, err
 	}
 	if err := s.loadCircuits(c); err != nil {
+		return nil, err
+	}
+	if _, err := c.one(sqlUniques, func(r *row) error { s.unique = r.int(0) > 0; return nil }); err != nil {
 		return nil, err
 	}
 	return s, s.loadRunning(c)
@@ -93,7 +96,7 @@ func (s *state) loadRunning(c *conn) error {
 			policy: policyID(r.int(8)), timeout: r.int(9), bytes: r.int(10), worker: r.text(11), claim: r.text(12),
 			claimedAt: r.int(13), startedAt: r.int(14), heardAt: r.int(15), length: r.int(16), until: r.int(17), deadline: r.int(18),
 			log: logSize{cut: r.int(19) != 0}, caller: r.text(20), limit: r.int(21),
-			generation: r.int(22), probe: r.int(23) != 0,
+			generation: r.int(22), probe: r.int(23) != 0, cancelledAt: r.int(24), canceller: r.text(25),
 		})
 		return nil
 	})

@@ -124,7 +124,24 @@ func (t *tx) report(p *parsedReport) (store.Answer, error) {
 			return leaseLost, err
 		}
 		return t.holds(l)
+	case store.Complete, store.Fail, store.Release:
+		return t.endBy(l, p)
+	default:
+		return leaseLost, nil
+	}
+}
+
+// endBy ends an attempt as its worker reports. Of a job that was cancelled
+// meanwhile what is reported is kept, and moves nothing.
+func (t *tx) endBy(l *lease, p *parsedReport) (store.Answer, error) {
+	if l.cancelledAt != 0 {
+		return t.finish(l, job.DecideCancelled(t.runOf(l)), p)
+	}
+	switch p.Type {
 	case store.Complete:
+		if p.Refused != "" {
+			return t.finish(l, job.DecideRefused(t.runOf(l)), p)
+		}
 		return t.finish(l, job.DecideComplete(t.runOf(l)), p)
 	case store.Fail:
 		run, err := t.runWithPolicy(l)
@@ -207,7 +224,11 @@ func (t *tx) move(l *lease) {
 }
 
 func answerOf(l *lease) store.Answer {
-	return store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: at(l.until)}
+	a := store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: at(l.until)}
+	if l.cancelledAt != 0 {
+		a.JobStatus, a.Cancel = job.Cancelled, true
+	}
+	return a
 }
 
 // addLog keeps lines until they are MaxLog bytes. Lines that are there already
@@ -306,7 +327,10 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	t.touch(l.lane)
 	t.leases = append(t.leases, leaseBefore{lease: l, what: leaseRemoved})
 	s.remove(l)
-	l.lane.tally.running--
+	cancelled := l.cancelledAt != 0 // counted already
+	if !cancelled {
+		l.lane.tally.running--
+	}
 	t.judged(l, x, e.said)
 	t.regates(l.lane)
 
@@ -319,13 +343,17 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		if x.Reason != "" {
 			reason = string(x.Reason)
 		}
-		t.finished = append(t.finished, l.seq)
+		if !cancelled {
+			t.finished = append(t.finished, l.seq)
+			if err := t.over(l.seq); err != nil {
+				return 0, err
+			}
+		}
 	}
-	note := x.Note
-	if note != "" && e.note != "" {
-		note += "; "
+	note := join(x.Note, e.note)
+	if cancelled {
+		note = join(note, "the job was cancelled by "+l.canceller)
 	}
-	note += e.note
 	if x.Outcome == job.OutcomeReleased {
 		if note, err = t.handBack(l, note); err != nil {
 			return 0, err
@@ -341,19 +369,21 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		next, end, reason, e.report, flag(l.log.cut), orNull(note), e.failure, e.result); err != nil {
 		return 0, err
 	}
-	switch x.To {
-	case job.Succeeded:
-		l.lane.tally.succeeded++
-	case job.Failed:
-		l.lane.tally.failed++
-	case job.Cancelled:
-		l.lane.tally.cancelled++
-	case job.Queued:
+	switch {
+	case x.To == job.Queued:
 		return runAt, t.ready(l.lane, runAt, l.seq, l.attempt, x.Counts, int64(l.policy), l.timeout, l.bytes)
-	case job.Running:
-		return 0, t.diverge("a transition to running")
+	case !cancelled:
+		l.lane.ended(x.To, 1)
 	}
 	return 0, nil
+}
+
+// join joins two notes.
+func join(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return a + b
 }
 
 // handBack makes room for an attempt that is handed back, which nothing counts: a

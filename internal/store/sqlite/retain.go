@@ -196,15 +196,7 @@ func (r *retainStep) remove(t *tx, e endedAttempt) (gone bool, err error) {
 	}
 	l := t.w.state.lanes[of]
 	t.touch(l)
-	switch e.end {
-	case job.Succeeded:
-		l.tally.succeeded--
-	case job.Failed:
-		l.tally.failed--
-	case job.Cancelled:
-		l.tally.cancelled--
-	case job.Queued, job.Running: // no ends
-	}
+	l.ended(e.end, -1)
 	t.finished = append(t.finished, e.seq)
 	return true, nil
 }

@@ -31,6 +31,9 @@ type state struct {
 	hot     []*laneRow
 	wakeAll bool
 
+	// unique says that some job may have a unique key.
+	unique bool
+
 	// turn counts transactions, to mark what one has touched.
 	turn    int64
 	commits int64
@@ -73,9 +76,12 @@ type lease struct {
 	// generation and probe are what it keeps of its endpoint's circuit.
 	generation int64
 	probe      bool
-	log        logSize
-	repeated   bool // a claim of the same id was answered with it
-	place      int  // in state.ends
+	// cancelledAt is when its job was cancelled, by canceller; 0 where it was not.
+	cancelledAt int64
+	canceller   string
+	log         logSize
+	repeated    bool // a claim of the same id was answered with it
+	place       int  // in state.ends
 }
 
 // logSize is how much an attempt has logged.

@@ -52,6 +52,7 @@ CREATE TABLE job (
     policy     INTEGER NOT NULL,
     timeout_ms INTEGER NOT NULL CHECK (timeout_ms > 0),
     key        TEXT,
+    uniq       TEXT, -- what no other unfinished job of its queue and task says
     trace      TEXT,
     tags       TEXT, -- a JSON array; NULL for none
     head       BLOB,
@@ -155,6 +156,15 @@ CREATE TABLE idem (
     key  TEXT NOT NULL PRIMARY KEY,
     seq  INTEGER NOT NULL,
     hash BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- uniq holds the unique keys of jobs that are not finished.
+CREATE TABLE uniq (
+    queue TEXT NOT NULL,
+    task  TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    seq   INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (queue, task, key)
 ) STRICT, WITHOUT ROWID;
 
 -- log holds the lines of attempts; n is the worker's count of them.
