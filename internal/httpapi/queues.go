@@ -85,17 +85,11 @@ func (a *api) allQueues(ctx context.Context) (map[string]*Queue, error) {
 // move pauses or resumes a gate.
 type move func(ctx context.Context, g lane.Gate, by string) error
 
-func (a *api) pause(ctx context.Context, g lane.Gate, by string) error {
-	return a.store.Pause(ctx, g, by)
-}
-
-func (a *api) resume(ctx context.Context, g lane.Gate, _ string) error { return a.store.Resume(ctx, g) }
-
 // pauseQueue and the like serve the calls of the table.
-func (a *api) pauseQueue(q *request) error     { return a.moveQueue(q, a.pause) }
-func (a *api) resumeQueue(q *request) error    { return a.moveQueue(q, a.resume) }
-func (a *api) pauseEndpoint(q *request) error  { return a.moveEndpoint(q, a.pause) }
-func (a *api) resumeEndpoint(q *request) error { return a.moveEndpoint(q, a.resume) }
+func (a *api) pauseQueue(q *request) error     { return a.moveQueue(q, a.store.Pause) }
+func (a *api) resumeQueue(q *request) error    { return a.moveQueue(q, a.store.Resume) }
+func (a *api) pauseEndpoint(q *request) error  { return a.moveEndpoint(q, a.store.Pause) }
+func (a *api) resumeEndpoint(q *request) error { return a.moveEndpoint(q, a.store.Resume) }
 
 func (a *api) moveQueue(q *request, m move) error {
 	name := q.PathValue("queue")

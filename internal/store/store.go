@@ -17,6 +17,7 @@ type Store interface {
 	Gates
 	Circuits
 	Hand
+	Events
 	Keys
 	DeadLetters
 	// Now is the store's clock.
@@ -350,7 +351,7 @@ type Gates interface {
 	// after. Doing it again changes nothing. ErrTooMany where as many are shut as
 	// may be.
 	Pause(ctx context.Context, g lane.Gate, by string) error
-	Resume(ctx context.Context, g lane.Gate) error
+	Resume(ctx context.Context, g lane.Gate, by string) error
 	// Paused lists the gates that are shut by hand.
 	Paused(ctx context.Context) ([]Pause, error)
 }

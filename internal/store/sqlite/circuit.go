@@ -340,15 +340,3 @@ func (s *state) loadCircuits(c *conn) error {
 		return nil
 	})
 }
-
-// circuitMoved tells what a circuit did.
-func (t *tx) circuitMoved(g *gate, moves []circuit.Move, by string) {
-	for _, m := range moves {
-		t.w.log.Info("a circuit moved", "endpoint", g.name.Name, "from", m.From, "to", m.To, "generation", m.Generation, "by", by)
-	}
-}
-
-// held tells that an endpoint asked to be left alone.
-func (t *tx) held(g *gate) {
-	t.w.log.Info("an endpoint asked to be left alone", "endpoint", g.name.Name, "until", g.circuit.HeldUntil)
-}

@@ -34,13 +34,22 @@ func (s *Store) Pause(ctx context.Context, g lane.Gate, by string) error {
 		}
 		t.pauses = append(t.pauses, pauseBefore{gate: g})
 		t.w.state.paused[g] = p
+		t.gateEvent(pausedEvent(g, store.QueuePaused, store.EndpointPaused), g, eventData{By: by})
 		t.regate(t.w.state.gate(g))
 		return nil
 	})
 }
 
+// pausedEvent is the one of the gate's kind.
+func pausedEvent(g lane.Gate, queue, endpoint store.EventType) store.EventType {
+	if g.Kind == lane.QueueGate {
+		return queue
+	}
+	return endpoint
+}
+
 // Resume opens a gate.
-func (s *Store) Resume(ctx context.Context, g lane.Gate) error {
+func (s *Store) Resume(ctx context.Context, g lane.Gate, by string) error {
 	return s.writer.submit(ctx, 0, func(t *tx) error {
 		state := t.w.state
 		p, shut := state.paused[g]
@@ -52,6 +61,7 @@ func (s *Store) Resume(ctx context.Context, g lane.Gate) error {
 		}
 		t.pauses = append(t.pauses, pauseBefore{gate: g, pause: p, shut: true})
 		delete(state.paused, g)
+		t.gateEvent(pausedEvent(g, store.QueueResumed, store.EndpointResumed), g, eventData{By: by})
 		at := state.gate(g)
 		t.regate(at)
 		state.dropGate(at)

@@ -118,6 +118,7 @@ func (t *tx) cancel(h *found, by string) error {
 		return err
 	}
 	t.finished = append(t.finished, h.seq)
+	t.jobEvent(store.JobCancelled, h.seq, h.lane, eventData{Attempt: l.attempt, By: by})
 	return t.over(h.seq)
 }
 
@@ -135,6 +136,7 @@ func (t *tx) cancelQueued(h *found, by string) error {
 	}
 	h.lane.tally.cancelled++
 	t.finished = append(t.finished, h.seq)
+	t.jobEvent(store.JobCancelled, h.seq, h.lane, eventData{Attempt: h.attempt, By: by})
 	return t.over(h.seq)
 }
 
@@ -199,6 +201,7 @@ func (t *tx) bringBack(h *found, by string, u store.Uncertainty) error {
 		return err
 	}
 	h.lane.tally.failed--
+	t.jobEvent(store.JobRetried, h.seq, h.lane, eventData{Attempt: h.attempt, Reason: h.reason, RunAt: at(t.now), By: by})
 	return t.ready(h.lane, t.now, h.seq, h.attempt, job.Counts{}, policy, timeout, bytes)
 }
 
@@ -209,11 +212,11 @@ func (s *Store) Delete(ctx context.Context, id, by string) error {
 		if err != nil {
 			return err
 		}
-		return t.delete(&h)
+		return t.delete(&h, by)
 	})
 }
 
-func (t *tx) delete(h *found) error {
+func (t *tx) delete(h *found, by string) error {
 	switch {
 	case h.running != nil:
 		return fmt.Errorf("%w: a worker has it; cancel it, and delete it once its lease has ended", store.ErrStatus)
@@ -228,6 +231,12 @@ func (t *tx) delete(h *found) error {
 	}
 	for _, text := range []string{"DELETE FROM log WHERE seq=?", "DELETE FROM attempt WHERE seq=?", sqlUniqueGone} {
 		if _, err := t.exec(text, h.seq); err != nil {
+			return err
+		}
+	}
+	if t.w.state.wantsEvent(store.JobDeleted, h.lane.key.Queue) {
+		t.jobEvent(store.JobDeleted, h.seq, h.lane, eventData{By: by, State: string(h.status)})
+		if err := t.dateEvent(&t.events[len(t.events)-1]); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	sqlLoadMark  = "SELECT commits, seq, attempt, clock FROM mark WHERE one=1"
+	sqlLoadMark  = "SELECT commits, seq, attempt, event, clock FROM mark WHERE one=1"
 	sqlLoadLanes = `SELECT l.lane, l.queue, l.task, l.version, l.endpoint, l.priority, l.kind,
 		coalesce(t.ready, 0), coalesce(t.running, 0), coalesce(t.succeeded, 0), coalesce(t.failed, 0), coalesce(t.cancelled, 0),
 		CASE WHEN t.ready > 0 THEN (SELECT r.run_at FROM ready r WHERE r.lane=l.lane ORDER BY r.run_at LIMIT 1) END
@@ -25,7 +25,7 @@ const (
 func loadState(c *conn) (*state, error) {
 	s := newState()
 	there, err := c.one(sqlLoadMark, func(r *row) error {
-		s.commits, s.seq, s.attempt, s.clock = r.int(0), r.int(1), r.int(2), r.int(3)
+		s.commits, s.seq, s.attempt, s.event, s.clock = r.int(0), r.int(1), r.int(2), r.int(3), r.int(4)
 		return nil
 	})
 	if err != nil {

@@ -296,6 +296,9 @@ func (t *tx) finish(l *lease, x job.Transition, p *parsedReport) (store.Answer, 
 	}
 	if p.Type == store.Fail {
 		e.said = &p.Failure
+		if p.Error != nil {
+			e.told = &job.Error{Type: p.Error.Type, Message: p.Error.Message}
+		}
 	}
 	runAt, err := t.apply(l, x, e)
 	return store.Answer{Status: store.ReportTaken, JobStatus: x.To, RunAt: at(runAt)}, err
@@ -308,6 +311,7 @@ type ending struct {
 	failure any
 	result  []byte
 	said    *job.Failure // nil: no failure was reported
+	told    *job.Error   // of a failure, without its stack
 }
 
 // apply makes a transition: the running row goes, the attempt is recorded, and
@@ -369,6 +373,9 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		next, end, reason, e.report, flag(l.log.cut), orNull(note), e.failure, e.result); err != nil {
 		return 0, err
 	}
+	if !cancelled {
+		t.endEvent(l, x, e, runAt)
+	}
 	switch {
 	case x.To == job.Queued:
 		return runAt, t.ready(l.lane, runAt, l.seq, l.attempt, x.Counts, int64(l.policy), l.timeout, l.bytes)
@@ -376,6 +383,19 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		l.lane.ended(x.To, 1)
 	}
 	return 0, nil
+}
+
+// endEvent tells what the end of an attempt made of its job.
+func (t *tx) endEvent(l *lease, x job.Transition, e ending, runAt int64) {
+	d := eventData{Attempt: l.attempt, Outcome: x.Outcome, Reason: x.Reason, Error: e.told, RunAt: at(runAt)}
+	switch {
+	case x.To == job.Succeeded:
+		t.jobEvent(store.JobSucceeded, l.seq, l.lane, d)
+	case x.To == job.Failed:
+		t.jobEvent(store.JobFailed, l.seq, l.lane, d)
+	case x.To == job.Queued && x.Cause != job.Release:
+		t.jobEvent(store.JobRetried, l.seq, l.lane, d)
+	}
 }
 
 // join joins two notes.

@@ -31,6 +31,8 @@ type state struct {
 	hot     []*laneRow
 	wakeAll bool
 
+	// wanted are the types of event that are written though they are not seldom.
+	wanted map[store.EventType]bool
 	// unique says that some job may have a unique key.
 	unique bool
 
@@ -39,6 +41,7 @@ type state struct {
 	commits int64
 	seq     int64 // the highest given out
 	attempt int64 // the highest n given out
+	event   int64 // the highest id given out
 	clock   int64 // what the file says when it is opened
 	silence
 }
@@ -211,7 +214,8 @@ func (s *state) adopt(old *state) {
 		}
 	}
 	// What a lost commit may have given out is not given out again.
-	s.seq, s.attempt = max(s.seq, old.seq), max(s.attempt, old.attempt)
+	s.seq, s.attempt, s.event = max(s.seq, old.seq), max(s.attempt, old.attempt), max(s.event, old.event)
+	s.wanted = old.wanted
 	for seq, l := range s.running {
 		if was := old.running[seq]; was != nil && was.attempt == l.attempt {
 			l.until, l.deadline = max(l.until, was.until), max(l.deadline, was.deadline)

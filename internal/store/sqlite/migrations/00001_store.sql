@@ -17,6 +17,7 @@ CREATE TABLE mark (
     commits INTEGER NOT NULL,
     seq     INTEGER NOT NULL, -- the highest of a job
     attempt INTEGER NOT NULL, -- the highest n of an attempt
+    event   INTEGER NOT NULL, -- the highest id of an event
     clock   INTEGER NOT NULL  -- the newest time that was given out
 ) STRICT;
 
@@ -202,6 +203,44 @@ CREATE TABLE circuit (
     full_at     INTEGER NOT NULL -- when the bucket of its rate is full again
 ) STRICT, WITHOUT ROWID;
 
+-- event holds what happened, written with what it tells of. An id is never given
+-- out again. made is when the job was, of which its id is computed.
+CREATE TABLE event (
+    id       INTEGER NOT NULL PRIMARY KEY,
+    type     TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    seq      INTEGER NOT NULL, -- 0 for no job
+    made     INTEGER NOT NULL,
+    queue    TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    version  TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    subject  TEXT NOT NULL,
+    data     TEXT NOT NULL
+) STRICT;
+
+-- reader holds how far those have come who read events to the end.
+CREATE TABLE reader (
+    name TEXT NOT NULL PRIMARY KEY,
+    at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- definition holds what people said over the API of queues, tasks, endpoints and
+-- subscriptions; schema the JSON Schemas that tasks and jobs name.
+CREATE TABLE definition (
+    kind       TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    body       BLOB NOT NULL,
+    who        TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE schema (
+    hash BLOB NOT NULL PRIMARY KEY CHECK (length(hash) = 32),
+    body BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- api_key holds the hashes of API keys; 0 is never.
 CREATE TABLE api_key (
     n          INTEGER NOT NULL PRIMARY KEY,
@@ -236,4 +275,4 @@ CREATE INDEX letter_settled ON letter (at) WHERE state <> 'open';
 INSERT INTO meta (name, value) VALUES
     ('key', randomblob(32)),
     ('project', 'default');
-INSERT INTO mark (one, commits, seq, attempt, clock) VALUES (1, 0, 0, 0, 0);
+INSERT INTO mark (one, commits, seq, attempt, event, clock) VALUES (1, 0, 0, 0, 0, 0);
