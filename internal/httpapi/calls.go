@@ -26,6 +26,10 @@ type call struct {
 	// takes is the type of the request's body; nil for none. answers is the
 	// type of the answer's.
 	takes, answers reflect.Type
+	// body says whether takes has to come.
+	body presence
+	// streams says that the answer may be server-sent events.
+	streams shape
 	// statuses are those of a call that went well.
 	statuses []int
 	params   []param
@@ -34,6 +38,22 @@ type call struct {
 	serve func(*api, *request) error
 }
 
+// presence says whether a request has to have its body.
+type presence int
+
+const (
+	required presence = iota
+	optional
+)
+
+// shape is what an answer may be.
+type shape int
+
+const (
+	whole shape = iota
+	streaming
+)
+
 var (
 	produce = []store.Scope{store.ScopeProduce}
 	work    = []store.Scope{store.ScopeWork}
@@ -41,6 +61,9 @@ var (
 	// watch is who may look at a job whose id is known: who made it, who works
 	// it, who looks after all. Ids are not guessed.
 	watch = []store.Scope{store.ScopeProduce, store.ScopeWork, store.ScopeOperate}
+	// stop is who may cancel a job whose id is known.
+	stop  = []store.Scope{store.ScopeProduce, store.ScopeOperate}
+	admin = []store.Scope{store.ScopeAdmin}
 )
 
 // calls is the table.
@@ -66,6 +89,19 @@ var calls = []call{
 	{
 		Call: Call{http.MethodGet, "/v3/jobs/{id}/attempts/{n}/logs", watch, "Get what was logged in an attempt"}, id: "getLogs", serve: (*api).logs,
 		answers: typeOf[Logs](), params: []param{idPath, attemptPath}, fails: []problem.Type{problem.NotFound},
+	},
+	{
+		Call: Call{http.MethodPost, "/v3/jobs/{id}/cancel", stop, "Cancel a queued or running job, at once and for good"}, id: "cancelJob", serve: (*api).cancel,
+		answers: typeOf[Job](), params: []param{idPath}, fails: []problem.Type{problem.NotFound, problem.Status},
+	},
+	{
+		Call: Call{http.MethodPost, "/v3/jobs/{id}/retry", operate, "Queue a failed job again, with all of its attempts ahead"}, id: "retryJob", serve: (*api).retry,
+		takes: typeOf[RetryRequest](), body: optional, answers: typeOf[Job](), params: []param{idPath},
+		fails: []problem.Type{problem.NotFound, problem.Status, problem.Uncertain},
+	},
+	{
+		Call: Call{http.MethodDelete, "/v3/jobs/{id}", operate, "Delete a job that is not running, with its attempts and its idempotency key"}, id: "deleteJob", serve: (*api).remove,
+		statuses: []int{http.StatusNoContent}, params: []param{idPath}, fails: []problem.Type{problem.NotFound, problem.Status},
 	},
 	{
 		Call: Call{http.MethodPost, "/v3/claims", work, "Take jobs under leases, waiting for some"}, id: "claimJobs", serve: (*api).claim,
@@ -94,6 +130,10 @@ var calls = []call{
 	{
 		Call: Call{http.MethodPost, "/v3/endpoints/{endpoint}/resume", operate, "Hand out the jobs of an endpoint again"}, id: "resumeEndpoint", serve: (*api).resumeEndpoint,
 		answers: typeOf[Gate](), params: []param{endpointPath}, fails: []problem.Type{problem.NotFound},
+	},
+	{
+		Call: Call{http.MethodGet, "/v3/events", operate, "Read what happened, oldest first, or follow it as server-sent events"}, id: "listEvents", serve: (*api).events,
+		answers: typeOf[Events](), streams: streaming, params: eventParams,
 	},
 	{
 		Call: Call{http.MethodGet, "/v3/openapi.json", nil, "Get this document"}, id: "getDocument", serve: (*api).openAPI,

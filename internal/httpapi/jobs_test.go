@@ -294,8 +294,8 @@ func TestQueuesAreListedAndPaused(t *testing.T) {
 	r.make(aJob)
 	r.take()
 	want := []Queue{
-		{Name: "emails", Configured: true, Lease: new(Duration("10s")), Timeout: new(Duration("1m")), Retry: Retry{Factor: new(3.0)}, Counts: Counts{Queued: 1, Running: 1}},
-		{Name: "reports", Configured: true, Lease: new(Duration("30s")), Timeout: new(Duration("5m"))},
+		{Name: "emails", Managed: Managed{ManagedBy: new("file")}, Lease: new(Duration("10s")), Timeout: new(Duration("1m")), Retry: Retry{Factor: new(3.0)}, Counts: Counts{Queued: 1, Running: 1}},
+		{Name: "reports", Managed: Managed{ManagedBy: new("file")}, Lease: new(Duration("30s")), Timeout: new(Duration("5m"))},
 	}
 	a := r.call("operate", "GET", "/v3/queues", "")
 	if diff := cmp.Diff(want, is[Queues](a, 200).Queues); diff != "" {
@@ -341,7 +341,7 @@ func TestAQueueThatTheConfigurationForgotIsListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := is[Queues](r.call("operate", "GET", "/v3/queues", ""), 200).Queues
-	if len(all) != 2 || all[0].Name != "emails" || all[0].Configured || all[0].Lease != nil || all[0].Counts.Queued != 1 {
+	if len(all) != 2 || all[0].Name != "emails" || all[0].ManagedBy != nil || all[0].Lease != nil || all[0].Counts.Queued != 1 {
 		t.Errorf("%+v", all)
 	}
 	is[Gate](r.call("operate", "POST", "/v3/queues/emails/pause", ""), 200)

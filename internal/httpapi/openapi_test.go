@@ -154,6 +154,7 @@ func driveScopes(t *testing.T, r *rig, method, at string, op operation, row Call
 func TestScopes(t *testing.T) {
 	want := map[string]string{
 		"POST /v3/jobs": "produce", "POST /v3/jobs/batch": "produce", "GET /v3/jobs": "operate", "GET /v3/jobs/{id}": "produce, work or operate",
+		"POST /v3/jobs/{id}/cancel": "produce or operate", "POST /v3/jobs/{id}/retry": "operate", "DELETE /v3/jobs/{id}": "operate", "GET /v3/events": "operate",
 		"GET /v3/jobs/{id}/attempts/{n}/logs": "produce, work or operate", "POST /v3/claims": "work", "POST /v3/reports": "work", "GET /v3/queues": "operate",
 		"POST /v3/queues/{queue}/pause": "operate", "POST /v3/queues/{queue}/resume": "operate", "POST /v3/endpoints/{endpoint}/pause": "operate",
 		"POST /v3/endpoints/{endpoint}/resume": "operate", "GET /v3/openapi.json": "",

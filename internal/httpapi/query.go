@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/nearest"
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 )
 
@@ -98,6 +99,34 @@ func (p *query) name(name string) string {
 		p.add(name, "is no name: up to %d of A-Z, a-z, 0-9 and . _ : -", job.MaxName)
 	}
 	return s
+}
+
+// list returns a parameter that is a list, parted by commas, of at most so many.
+func (p *query) list(name string, most int) []string {
+	s := p.text(name)
+	if s == "" {
+		return nil
+	}
+	if n := strings.Count(s, ",") + 1; n > most {
+		p.add(name, "names %d; at most %d are allowed", n, most)
+		return nil
+	}
+	list := strings.Split(s, ",")
+	if slices.Contains(list, "") {
+		p.add(name, "has an empty place; part names by single commas")
+	}
+	return list
+}
+
+// names returns a parameter that is a list of names.
+func (p *query) names(name string) []string {
+	list := p.list(name, jobserver.MaxQueues)
+	for _, s := range list {
+		if job.BadName(s) != "" {
+			p.add(name, "%q is no name: up to %d of A-Z, a-z, 0-9 and . _ : -", cut(s), job.MaxName)
+		}
+	}
+	return list
 }
 
 // word returns a parameter that is one of a few words.

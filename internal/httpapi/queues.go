@@ -46,7 +46,7 @@ func (a *api) allQueues(ctx context.Context) (map[string]*Queue, error) {
 	all := map[string]*Queue{}
 	for name, s := range a.server.Queues() {
 		all[name] = &Queue{
-			Name: name, Configured: true, Lease: text(&s.Lease), Timeout: text(&s.Timeout),
+			Name: name, Managed: Managed{ManagedBy: new("file")}, Lease: text(&s.Lease), Timeout: text(&s.Timeout),
 			Retry: Retry{
 				MaxAttempts: s.Retry.MaxAttempts, Initial: text(s.Retry.Initial), Factor: s.Retry.Factor,
 				MaxDelay: text(s.Retry.MaxDelay), Jitter: s.Retry.Jitter,

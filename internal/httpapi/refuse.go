@@ -112,6 +112,8 @@ func explainCrowd(err error) (problem.Document, bool) {
 	case errors.Is(err, store.ErrUnknown): // jobs that could not be given back: that weighs more
 	case errors.Is(err, errLarge):
 		return unavailable(errLarge.Error()), true
+	case errors.Is(err, errStreams):
+		return unavailable(errStreams.Error()), true
 	case errors.Is(err, store.ErrBusy):
 		return unavailable("nothing was claimed: too many claims wait already, of this key or of all; one with wait 0s is served"), true
 	}
