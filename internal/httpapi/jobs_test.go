@@ -40,7 +40,7 @@ func TestAJobIsWhatWasAskedFor(t *testing.T) {
 		Status: job.Queued, Priority: -5, Payload: Value(`{"b": 1.0, "a":[]}`), Tags: []string{"x", "y"}, Traceparent: new(trace), Timeout: "2m",
 		Retry:     Policy{MaxAttempts: 3, Initial: "1s", Factor: 3, MaxDelay: "5s", Jitter: 0},
 		RetryFrom: PolicyFrom{job.LevelJob, job.LevelJob, job.LevelQueue, job.LevelJob, job.LevelJob},
-		Result:    Value("null"),
+		Repeat:    job.RepeatSafe, Result: Value("null"),
 	}
 	if diff := cmp.Diff(want, made); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -39,8 +39,11 @@ type operation struct {
 		Name, In string
 		Required bool
 	}
-	RequestBody struct{ Content map[string]any } `json:"requestBody"`
-	Responses   map[string]struct {
+	RequestBody struct {
+		Required bool
+		Content  map[string]any
+	} `json:"requestBody"`
+	Responses map[string]struct {
 		Description string
 		Content     map[string]any
 	}
@@ -111,7 +114,7 @@ func driveScopes(t *testing.T, r *rig, method, at string, op operation, row Call
 		t.Errorf("%s %s: %+v", method, at, op)
 	}
 	body := bodyExamples[op.ID]
-	if (body != "") != (len(op.RequestBody.Content) > 0) {
+	if (body != "") != op.RequestBody.Required {
 		t.Errorf("%s: takes a body: %v", op.ID, op.RequestBody)
 	}
 	var scopes []string
