@@ -1,0 +1,455 @@
+package httpapi
+
+// What these tests would catch: an event that a page or a stream leaves out or
+// tells twice; a key that reads of another queue; a stream that outlives its key,
+// its server or its reader's patience, or that says nothing for so long that it is
+// cut; a reader that is too slow and is waited for.
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawlhq/pawl/internal/jobserver"
+	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// happen makes so many events: jobs of the queue, cancelled. It returns the jobs.
+func (r *rig) happen(queue string, n int) []string {
+	r.Helper()
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = r.make(`{"queue":"` + queue + `","task":"t","version":"2","endpoint":"e","payload":1}`).ID
+		is[Job](r.call("operate", "POST", "/v3/jobs/"+ids[i]+"/cancel", ""), 200)
+	}
+	return ids
+}
+
+func jobsOf(events []Event) (ids []string) {
+	for _, e := range events {
+		ids = append(ids, e.Job)
+	}
+	return ids
+}
+
+func TestEventsAreReadByCursor(t *testing.T) {
+	r := newRig(t)
+	ids := append(r.happen("emails", 3), r.happen("reports", 2)...)
+	is[Gate](r.call("operate", "POST", "/v3/endpoints/mailer/pause", ""), 200)
+	var got []Event
+	cursor := ""
+	for range 10 {
+		page := is[Events](r.call("operate", "GET", "/v3/events?limit=2"+cursor, ""), 200)
+		if len(page.Events) > 2 || page.Gone {
+			t.Fatalf("%+v", page)
+		}
+		got, cursor = append(got, page.Events...), "&cursor="+page.NextCursor
+	}
+	if diff := cmp.Diff(append(slices.Clone(ids), ""), jobsOf(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if e := got[0]; e.Type != "job.cancelled" || e.Queue != "emails" || e.Task != "t" || e.Version != "2" || e.Endpoint != "e" ||
+		!strings.Contains(string(e.Data), `"by":"operate"`) || e.At == "" {
+		t.Errorf("%+v", e)
+	}
+	if e := got[5]; e.Type != "endpoint.paused" || e.Endpoint != "mailer" || e.Queue != "" {
+		t.Errorf("%+v", e)
+	}
+	for query, want := range map[string][]string{
+		"queue=reports": ids[3:], "queue=reports,emails": ids, "type=job.failed": nil, "type=job.failed,job.cancelled&queue=emails": ids[:3],
+		"cursor=" + got[1].ID: append(slices.Clone(ids[2:]), ""),
+	} {
+		if diff := cmp.Diff(want, jobsOf(is[Events](r.call("operate", "GET", "/v3/events?"+query, ""), 200).Events)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+func TestAKeyReadsTheEventsOfItsQueues(t *testing.T) {
+	r := newRig(t)
+	hidden, seen := r.happen("reports", 2), r.happen("emails", 2)
+	is[Gate](r.call("operate", "POST", "/v3/endpoints/mailer/pause", ""), 200)
+	page := is[Events](r.call("mail", "GET", "/v3/events", ""), 200)
+	if diff := cmp.Diff(seen, jobsOf(page.Events)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, of := range []string{"reports", "emails,reports"} {
+		r.call("mail", "GET", "/v3/events?queue="+of, "").fails(problem.Forbidden)
+	}
+	s := r.follow("mail", "/v3/events?cursor=0")
+	for _, id := range seen {
+		if e := s.next(); !strings.Contains(e.data, id) {
+			t.Errorf("%+v is not of %s (hidden: %v)", e, id, hidden)
+		}
+	}
+}
+
+func TestWhatIsWrongWithAReaderOfEvents(t *testing.T) {
+	r := newRig(t)
+	for query, want := range map[string][]string{
+		"type=job.faild":             {"type", `has the unknown "job.faild"; did you mean job.failed?`},
+		"type=job.failed,,x":         {"type", "has an empty place; part names by single commas"},
+		"queue=a%20b":                {"queue", `"a b" is no name: up to 128 of A-Z, a-z, 0-9 and . _ : -`},
+		"limit=501":                  {"limit", "must be a number from 1 to 500"},
+		"wait=61s":                   {"wait", "must be a duration from 0s to 1m, such as 30s"},
+		"cursor=+1":                  {"cursor", "is none that the events gave out; begin without one"},
+		"cursor=-1":                  {"cursor", "is none that the events gave out; begin without one"},
+		"cursor=01":                  {"cursor", "is none that the events gave out; begin without one"},
+		"cursor=9999999999999999999": {"cursor", "is none that the events gave out; begin without one"},
+		"queue=" + strings.Repeat("q,", 100) + "q": {"queue", "names 101; at most 100 are allowed"},
+	} {
+		d := r.call("operate", "GET", "/v3/events?"+query, "").fails(problem.Invalid)
+		if got := []string{d.Errors[0].Parameter, d.Errors[0].Message}; !slices.Equal(got, want) {
+			t.Errorf("%.40s: %q, not %q", query, got, want)
+		}
+	}
+}
+
+// TestAPageWaitsForAnEvent asks for events before there are any, and gets the first
+// that its filter lets through.
+func TestAPageWaitsForAnEvent(t *testing.T) {
+	r := newRig(t)
+	before := is[Events](r.call("operate", "GET", "/v3/events?wait=0s", ""), 200)
+	ended := make(chan answer, 1)
+	go func() {
+		ended <- r.call("operate", "GET", "/v3/events?queue=emails&wait=60s&cursor="+before.NextCursor, "")
+	}()
+	r.happen("reports", 3)
+	want := r.happen("emails", 1)
+	if diff := cmp.Diff(want, jobsOf(is[Events](<-ended, 200).Events)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	go func() { ended <- r.call("operate", "GET", "/v3/events?type=job.failed&wait=60s", "") }()
+	r.stop()
+	if a := <-ended; a.status == 200 {
+		if got := is[Events](a, 200); len(got.Events) != 0 {
+			t.Errorf("%+v", got)
+		}
+	} else {
+		a.fails(problem.Unavailable)
+	}
+}
+
+// sent is an event of a stream.
+type sent struct{ id, event, data string }
+
+// followed is a stream that is read.
+type followed struct {
+	testing.TB
+	header http.Header
+	lines  *bufio.Scanner
+	close  func()
+}
+
+// follow opens a stream. headers are name, value, ….
+func (r *rig) follow(key, path string, headers ...string) *followed {
+	r.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path, http.NoBody)
+	if err != nil {
+		r.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+r.secret[key])
+	req.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+		text, _ := io.ReadAll(resp.Body)
+		r.Fatalf("%d %s: %s", resp.StatusCode, resp.Header, text)
+	}
+	f := &followed{TB: r, header: resp.Header, lines: bufio.NewScanner(resp.Body), close: func() { cancel(); resp.Body.Close() }}
+	f.lines.Buffer(nil, 1<<20)
+	r.Cleanup(f.close)
+	f.block() // the first says where it begins
+	return f
+}
+
+// block reads up to an empty line; nothing at the stream's end.
+func (f *followed) block() (s sent, more bool) {
+	for f.lines.Scan() {
+		line := f.lines.Text()
+		if line == "" {
+			return s, true
+		}
+		field, value, _ := strings.Cut(line, ": ")
+		switch field {
+		case "id":
+			s.id = value
+		case "event":
+			s.event = value
+		case "data":
+			s.data = value
+		}
+	}
+	return s, false
+}
+
+// next reads the next event.
+func (f *followed) next() sent {
+	f.Helper()
+	for {
+		s, more := f.block()
+		if !more {
+			f.Fatal("the stream ended")
+		}
+		if s.data != "" {
+			return s
+		}
+	}
+}
+
+// TestAStreamIsFollowedAndTakenUpAgain reads from now on, is cut off, and comes
+// back with the id of the last event, as a browser does.
+func TestAStreamIsFollowedAndTakenUpAgain(t *testing.T) {
+	r := newRig(t)
+	r.happen("emails", 1) // before it begins
+	s := r.follow("operate", "/v3/events")
+	if s.header.Get("Cache-Control") != "no-store" || s.header.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("%v", s.header)
+	}
+	first := r.happen("emails", streamPage+3) // more than one page of the store
+	var last sent
+	for _, id := range first {
+		if last = s.next(); last.event != "job.cancelled" || !strings.Contains(last.data, id) {
+			t.Fatalf("%+v is not of %s", last, id)
+		}
+	}
+	s.close()
+	missed := r.happen("reports", 2)
+	again := r.follow("operate", "/v3/events?cursor=0", LastEventHeader, last.id)
+	for _, id := range missed {
+		e := again.next()
+		if isOf[Event](t, []byte(e.data)).Job != id {
+			t.Errorf("%+v is not of %s", e, id)
+		}
+	}
+	// What its filter leaves out is not told, and what follows is.
+	filtered := r.follow("operate", "/v3/events?queue=emails&cursor="+last.id)
+	r.happen("reports", 1)
+	if want := r.happen("emails", 1); !strings.Contains(filtered.next().data, want[0]) {
+		t.Error("another event came first")
+	}
+}
+
+func TestAStreamEndsWhenItsServerStops(t *testing.T) {
+	r := newRig(t)
+	s := r.follow("operate", "/v3/events")
+	r.stop()
+	for {
+		if _, more := s.block(); !more {
+			break
+		}
+	}
+	a := r.call("operate", "GET", "/v3/events", "", "Accept", "text/event-stream")
+	a.fails(problem.Unavailable)
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	p := &places{ofKey: map[string]int{}}
+	for range keyStreams {
+		if err := p.take("a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.take("a"); err != errStreams {
+		t.Errorf("a key has more than its streams: %v", err)
+	}
+	for i := range MaxStreams - keyStreams {
+		if err := p.take(strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.take("b"); err != errStreams {
+		t.Errorf("there are more streams than may be: %v", err)
+	}
+	p.give("a")
+	if err := p.take("b"); err != nil {
+		t.Errorf("a place that was given back is lost: %v", err)
+	}
+	// A reader that is refused is told when to come back, and the place of one that
+	// went is free again.
+	r := newRig(t)
+	a := silentOf(r, &places{all: MaxStreams, ofKey: map[string]int{}})
+	r.serve(a)
+	got := r.call("operate", "GET", "/v3/events", "", "Accept", "text/event-stream")
+	if d := got.fails(problem.Unavailable); got.header.Get("Retry-After") == "" || !strings.Contains(d.Detail, "too many streams") {
+		t.Errorf("%v", d)
+	}
+}
+
+// silentOf is the rig's API with places of its own.
+func silentOf(r *rig, p *places) http.Handler {
+	a := newAPI(Options{Server: r.server, Store: r.store}, r.memory)
+	a.streams = p
+	return a.mux(calls)
+}
+
+// quiet is a store in which nothing happens but what it is told.
+type quiet struct {
+	instant
+	mu      sync.Mutex
+	revoked time.Time
+	events  []store.Event
+	asked   int
+}
+
+func (s *quiet) LastEvent(context.Context) (int64, error) { return 41, nil }
+func (s *quiet) Events(_ context.Context, _ store.EventFilter, after int64, limit int) (store.EventsRead, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	n := min(limit, len(s.events))
+	read := store.EventsRead{Events: s.events[:n], Next: after + int64(n)}
+	s.events = s.events[n:]
+	return read, nil
+}
+
+func (s *quiet) AwaitEvents(ctx context.Context, _ int64) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *quiet) KeyByHash(context.Context, [32]byte) (store.Key, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.key
+	k.Revoked = s.revoked
+	return k, nil
+}
+
+// reader is a connection in virtual time.
+type reader struct {
+	header   http.Header
+	mu       sync.Mutex
+	got      []string
+	deadline time.Time
+	// slow is after how many writes it takes nothing more.
+	slow int
+}
+
+func (w *reader) Header() http.Header { return w.header }
+func (w *reader) WriteHeader(int)     {}
+func (w *reader) Flush()              {}
+func (w *reader) SetWriteDeadline(t time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deadline = t
+	return nil
+}
+
+func (w *reader) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	w.got = append(w.got, string(b))
+	late, full := w.deadline, w.slow > 0 && len(w.got) > w.slow
+	w.mu.Unlock()
+	if full {
+		time.Sleep(time.Until(late)) // as a full socket: until its deadline
+		return 0, os.ErrDeadlineExceeded
+	}
+	return len(b), nil
+}
+
+// stream runs a stream of events in a bubble, and returns when it has ended.
+func streamIn(t *testing.T, s *quiet, w *reader) (ctx context.Context, end context.CancelFunc, ended chan struct{}, open *places) {
+	t.Helper()
+	h, secret := offlineOn(t, s)
+	ctx, end = context.WithCancel(t.Context())
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v3/events", http.NoBody)
+	req.Header.Set("Authorization", "Bearer "+secret)
+	req.Header.Set("Accept", "text/event-stream")
+	ended = make(chan struct{})
+	go func() { defer close(ended); h.mux(calls).ServeHTTP(w, req) }()
+	return ctx, end, ended, h.streams
+}
+
+func TestAStreamBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &reader{header: http.Header{}}
+		_, end, ended, open := streamIn(t, &quiet{}, w)
+		time.Sleep(2*StreamBeat + time.Second)
+		synctest.Wait()
+		end()
+		<-ended
+		want := []string{"retry: 2000\nid: 41\n\n", ": nothing new\nid: 41\n\n", ": nothing new\nid: 41\n\n"}
+		if diff := cmp.Diff(want, w.got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if open.all != 0 || len(open.ofKey) != 0 {
+			t.Errorf("%+v", open)
+		}
+	})
+}
+
+func TestAStreamEndsWithItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &quiet{}
+		_, end, ended, _ := streamIn(t, s, &reader{header: http.Header{}})
+		defer end()
+		synctest.Wait()
+		s.mu.Lock()
+		s.revoked = moment
+		s.mu.Unlock()
+		began := time.Now()
+		<-ended
+		if took := time.Since(began); took > StreamBeat {
+			t.Errorf("a key that was revoked reads for %s", took)
+		}
+	})
+}
+
+// TestASlowReaderIsCutOff has a reader that takes some and then nothing, while a
+// million events wait for it: they are not read for it.
+func TestASlowReaderIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &quiet{}
+		for i := range 10_000 {
+			s.events = append(s.events, store.Event{ID: int64(42 + i), Type: store.JobFailed, At: moment})
+		}
+		w := &reader{header: http.Header{}, slow: 3}
+		_, end, ended, open := streamIn(t, s, w)
+		defer end()
+		began := time.Now()
+		<-ended
+		if took := time.Since(began); took != streamWrite {
+			t.Errorf("it was waited for %s, not %s", took, streamWrite)
+		}
+		if s.asked != 3 || open.all != 0 {
+			t.Errorf("%d pages were read, %d streams are open", s.asked, open.all)
+		}
+	})
+}
+
+// offlineOn is an API on a store that is none, with memory and places of its own.
+func offlineOn(t *testing.T, s *quiet) (a *api, secret string) {
+	t.Helper()
+	secret, k, err := jobserver.NewKey(jobserver.KeyRequest{Name: "k", Scopes: []store.Scope{store.ScopeAdmin}}, moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.key = k
+	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobserver.Config{Queues: someQueues}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = newAPI(Options{Server: server, Store: s}, newMemory(maxLarge, maxShare))
+	a.streams = &places{ofKey: map[string]int{}}
+	return a, secret
+}
