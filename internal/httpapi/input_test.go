@@ -233,6 +233,20 @@ func (r *rig) known() string {
 	return is[Jobs](r.call("operate", "GET", "/v3/jobs?limit=1", ""), 200).Jobs[0].ID
 }
 
+// goldenProblem holds a problem document against a file, in which the id of the job
+// is left out.
+func goldenProblem(t *testing.T, name string, a answer, id string) {
+	t.Helper()
+	if a.header.Get("Content-Type") != problem.MediaType || a.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s: %v", name, a.header)
+	}
+	got := jsontext.Value(slices.Clone(a.body))
+	if err := got.Indent(); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "problem-"+name+".json", strings.ReplaceAll(string(got), id, "job_…")+"\n")
+}
+
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
