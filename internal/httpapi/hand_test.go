@@ -36,10 +36,12 @@ func (r *rig) hand(what, id string) answer {
 func TestWhatCanBeDoneByHand(t *testing.T) {
 	r := newRig(t)
 	in := map[job.Status]func() string{
-		job.Queued:    func() string { return r.make(`{"queue":"reports","task":"t","payload":1}`).ID },
-		job.Running:   func() string { r.make(aJob); return r.take().Job.ID },
-		job.Failed:    r.failed,
-		job.Cancelled: func() string { return is[Job](r.hand("cancel", r.make(`{"queue":"reports","task":"t","payload":1}`).ID), 200).ID },
+		job.Queued:  func() string { return r.make(`{"queue":"reports","task":"t","payload":1}`).ID },
+		job.Running: func() string { r.make(aJob); return r.take().Job.ID },
+		job.Failed:  r.failed,
+		job.Cancelled: func() string {
+			return is[Job](r.hand("cancel", r.make(`{"queue":"reports","task":"t","payload":1}`).ID), 200).ID
+		},
 		job.Succeeded: func() string {
 			r.make(aJob)
 			got := r.take()

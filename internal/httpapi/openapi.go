@@ -248,7 +248,10 @@ func (c *call) problems() []problem.Type {
 	if len(c.Scopes) == 0 {
 		all = []problem.Type{problem.Invalid}
 	} else {
-		all = append(all, problem.Unauthenticated, problem.Forbidden)
+		all = append(all, problem.Unauthenticated)
+		if len(c.Scopes) < len(watch) { // else any key has one of them
+			all = append(all, problem.Forbidden)
+		}
 	}
 	if c.takes != nil {
 		all = append(all, problem.BadRequest, problem.TooLarge, problem.UnsupportedMedia)
