@@ -18,6 +18,7 @@ type Store interface {
 	Circuits
 	Hand
 	Events
+	Facts
 	Keys
 	DeadLetters
 	// Now is the store's clock.
