@@ -232,7 +232,7 @@ func everyCallGoesWrong(t *testing.T, r *rig, c *contract) {
 // serverOn is a server on a store.
 func serverOn(t *testing.T, s store.Store) *jobserver.Server {
 	t.Helper()
-	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobserver.Config{Queues: someQueues}})
+	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: someConfig})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,13 +286,88 @@ func scenario(t *testing.T, r *rig) {
 	get(nobody)
 	get(nobody + "/attempts/1/logs")
 	r.call("admin", "DELETE", nobody, "")
+	is[Explanation](get("/v3/jobs/"+running+"/explain"), 200)
+	get(nobody + "/explain")
 	is[Events](get("/v3/events"), 200)
-	is[Queues](get("/v3/queues"), 200)
-	for _, what := range []string{"/pause", "/resume"} {
-		is[Gate](post("/v3/queues/emails"+what, ""), 200)
-		post("/v3/queues/nothing"+what, "")
-		is[Gate](post("/v3/endpoints/mailer"+what, ""), 200)
-		post("/v3/endpoints/no%20name"+what, "")
-	}
+	is[Stats](get("/v3/stats"), 200)
 	get("/v3/openapi.json")
+	definitions(r)
+	replays(r)
+	subscriptions(r)
+}
+
+// definitions makes every call about queues, tasks and endpoints.
+func definitions(r *rig) {
+	call := func(method, path, body string, status int) {
+		r.Helper()
+		if a := r.call("admin", method, path, body); a.status != status {
+			r.Errorf("%s %s is answered %d, not %d: %s", method, path, a.status, status, a.body)
+		}
+	}
+	for _, what := range []string{"/pause", "/resume"} {
+		call("POST", "/v3/queues/emails"+what, "", 200)
+		call("POST", "/v3/queues/nothing"+what, "", 404)
+		call("POST", "/v3/endpoints/mailer"+what, "", 200)
+		call("POST", "/v3/endpoints/no%20name"+what, "", 404)
+	}
+	for _, at := range []struct{ list, mine, files, none string }{
+		{"/v3/queues", "/v3/queues/mine", "/v3/queues/emails", "/v3/queues/nothing"},
+		{"/v3/tasks", "/v3/tasks/mine/2", "/v3/tasks/filed/1", "/v3/tasks/nothing/1"},
+		{"/v3/endpoints", "/v3/endpoints/mine", "/v3/endpoints/filed", "/v3/endpoints/nothing"},
+	} {
+		call("PUT", at.mine, `{"retry":{"max_attempts":3}}`, 200)
+		call("PUT", at.files, `{"retry":{"max_attempts":3}}`, 409)
+		call("GET", at.list, "", 200)
+		call("GET", at.mine, "", 200)
+		call("GET", at.none, "", 404)
+		call("DELETE", at.files, "", 409)
+		call("DELETE", at.none, "", 404)
+	}
+	call("PUT", "/v3/tasks/mine/2", `{}`, 409)
+	call("PUT", "/v3/endpoints/no%20name", `{}`, 404)
+	call("GET", "/v3/endpoints/mine/circuit", "", 200)
+	call("GET", "/v3/endpoints/nothing/circuit", "", 404)
+	call("POST", "/v3/endpoints/mine/circuit/reset", "", 200)
+	call("POST", "/v3/endpoints/nothing/circuit/reset", "", 404)
+	id := is[Job](r.call("admin", "POST", "/v3/jobs", `{"queue":"mine","task":"mine","version":"2","endpoint":"mine","payload":1}`), 201).ID
+	for _, status := range []int{409, 204} {
+		for _, mine := range []string{"/v3/queues/mine", "/v3/tasks/mine/2", "/v3/endpoints/mine"} {
+			call("DELETE", mine, "", status)
+		}
+		r.call("admin", "DELETE", "/v3/jobs/"+id, "")
+	}
+}
+
+// replays makes every call about replays.
+func replays(r *rig) {
+	post := func(path, body string) answer { return r.call("admin", "POST", path, body) }
+	is[Preview](post("/v3/replays/preview", `{"filter":{}}`), 200)
+	made := is[Replay](post("/v3/replays", `{"filter":{"queue":"emails"},"review":true}`), 201)
+	is[Replays](r.call("admin", "GET", "/v3/replays", ""), 200)
+	is[Replay](r.call("admin", "GET", "/v3/replays/"+made.ID, ""), 200)
+	r.call("admin", "GET", "/v3/replays/rpl_1", "")
+	for _, what := range []string{"pause", "resume"} {
+		post("/v3/replays/"+made.ID+"/"+what, "") // in review: 409
+	}
+	is[Replay](r.call("operate", "POST", "/v3/replays/"+made.ID+"/approve", ""), 200)
+	is[Replay](post("/v3/replays/"+made.ID+"/pause", ""), 200)
+	is[Replay](post("/v3/replays/"+made.ID+"/resume", ""), 200)
+	is[Replay](post("/v3/replays/"+made.ID+"/cancel", ""), 200)
+	for _, what := range []string{"approve", "pause", "resume", "cancel"} {
+		post("/v3/replays/"+made.ID+"/"+what, "")
+		post("/v3/replays/rpl_1/"+what, "")
+	}
+}
+
+// subscriptions makes every call about subscriptions.
+func subscriptions(r *rig) {
+	const ops = `{"name":"ops","url":"https://example.com/hook","events":["job.failed"]}`
+	is[Subscription](r.call("admin", "POST", "/v3/subscriptions", ops), 201)
+	r.call("admin", "POST", "/v3/subscriptions", ops)
+	is[Subscriptions](r.call("admin", "GET", "/v3/subscriptions", ""), 200)
+	is[Subscription](r.call("admin", "GET", "/v3/subscriptions/ops", ""), 200)
+	r.call("admin", "GET", "/v3/subscriptions/nothing", "")
+	r.call("admin", "DELETE", "/v3/subscriptions/filed", "")
+	r.call("admin", "DELETE", "/v3/subscriptions/nothing", "")
+	r.call("admin", "DELETE", "/v3/subscriptions/ops", "")
 }

@@ -60,13 +60,7 @@ func (q *request) askedEvents(p *query) (eventsAsked, error) {
 	if err := p.err(); err != nil {
 		return asked, err
 	}
-	if err := q.sees(asked.filter.Queues...); err != nil {
-		return asked, err
-	}
-	if len(asked.filter.Queues) == 0 {
-		asked.filter.Queues = q.who.Queues
-	}
-	return asked, nil
+	return asked, q.sees(asked.filter.Queues...)
 }
 
 // words returns a parameter that is a list of words of a few, parted by commas.
@@ -116,7 +110,7 @@ func (a *api) events(q *request) error {
 		defer cancel()
 		for len(read.Events) == 0 && ctx.Err() == nil {
 			asked.after = read.Next
-			if err := a.store.AwaitEvents(ctx, asked.after); err != nil && (!isDone(err) || q.Context().Err() != nil) {
+			if err := a.server.AwaitEvents(ctx, asked.after); err != nil && (!isDone(err) || q.Context().Err() != nil) {
 				return err
 			}
 			q.hold.shrink(0)
@@ -143,7 +137,7 @@ func (a *api) readEvents(q *request, asked eventsAsked) (store.EventsRead, error
 	if err := q.hold.grow(ctx, before+int64(asked.limit)*eventRoom); err != nil {
 		return store.EventsRead{}, err
 	}
-	read, err := a.store.Events(ctx, asked.filter, asked.after, asked.limit)
+	read, err := a.server.Events(ctx, q.who, asked.filter, asked.after, asked.limit)
 	if err != nil {
 		return read, err
 	}

@@ -89,7 +89,7 @@ func TestAKeyReadsTheEventsOfItsQueues(t *testing.T) {
 	for _, of := range []string{"reports", "emails,reports"} {
 		r.call("mail", "GET", "/v3/events?queue="+of, "").fails(problem.Forbidden)
 	}
-	s := r.follow("mail", "/v3/events?cursor=0")
+	s := r.follow("mail", "/v3/events?type=job.cancelled&cursor=0")
 	for _, id := range seen {
 		if e := s.next(); !strings.Contains(e.data, id) {
 			t.Errorf("%+v is not of %s (hidden: %v)", e, id, hidden)
@@ -125,7 +125,7 @@ func TestAPageWaitsForAnEvent(t *testing.T) {
 	before := is[Events](r.call("operate", "GET", "/v3/events?wait=0s", ""), 200)
 	ended := make(chan answer, 1)
 	go func() {
-		ended <- r.call("operate", "GET", "/v3/events?queue=emails&wait=60s&cursor="+before.NextCursor, "")
+		ended <- r.call("operate", "GET", "/v3/events?type=job.cancelled&queue=emails&wait=60s&cursor="+before.NextCursor, "")
 	}()
 	r.happen("reports", 3)
 	want := r.happen("emails", 1)
@@ -221,7 +221,7 @@ func (f *followed) next() sent {
 func TestAStreamIsFollowedAndTakenUpAgain(t *testing.T) {
 	r := newRig(t)
 	r.happen("emails", 1) // before it begins
-	s := r.follow("operate", "/v3/events")
+	s := r.follow("operate", "/v3/events?type=job.cancelled")
 	if s.header.Get("Cache-Control") != "no-store" || s.header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("%v", s.header)
 	}
@@ -234,7 +234,7 @@ func TestAStreamIsFollowedAndTakenUpAgain(t *testing.T) {
 	}
 	s.close()
 	missed := r.happen("reports", 2)
-	again := r.follow("operate", "/v3/events?cursor=0", LastEventHeader, last.id)
+	again := r.follow("operate", "/v3/events?type=job.cancelled&cursor=0", LastEventHeader, last.id)
 	for _, id := range missed {
 		e := again.next()
 		if isOf[Event](t, []byte(e.data)).Job != id {
@@ -242,7 +242,7 @@ func TestAStreamIsFollowedAndTakenUpAgain(t *testing.T) {
 		}
 	}
 	// What its filter leaves out is not told, and what follows is.
-	filtered := r.follow("operate", "/v3/events?queue=emails&cursor="+last.id)
+	filtered := r.follow("operate", "/v3/events?type=job.cancelled&queue=emails&cursor="+last.id)
 	r.happen("reports", 1)
 	if want := r.happen("emails", 1); !strings.Contains(filtered.next().data, want[0]) {
 		t.Error("another event came first")
@@ -311,7 +311,9 @@ type quiet struct {
 	asked   int
 }
 
-func (s *quiet) LastEvent(context.Context) (int64, error) { return 41, nil }
+func (s *quiet) Cursor(context.Context, string) (int64, error)       { return moment.Unix(), nil }
+func (s *quiet) WantEvents(context.Context, []store.EventType) error { return nil }
+func (s *quiet) LastEvent(context.Context) (int64, error)            { return 41, nil }
 func (s *quiet) Events(_ context.Context, _ store.EventFilter, after int64, limit int) (store.EventsRead, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -445,7 +447,7 @@ func offlineOn(t *testing.T, s *quiet) (a *api, secret string) {
 		t.Fatal(err)
 	}
 	s.key = k
-	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobserver.Config{Queues: someQueues}})
+	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: someConfig})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func offline(t testing.TB) (h http.Handler, secret string) {
 		t.Fatal(err)
 	}
 	s.key = k
-	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobserver.Config{Queues: someQueues}})
+	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: someConfig})
 	if err != nil {
 		t.Fatal(err)
 	}

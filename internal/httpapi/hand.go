@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/store"
 )
@@ -25,13 +26,13 @@ var possible = map[job.Status]string{
 }
 
 // byHand does something to a job that the key sees, and says why it can't be done.
-func (a *api) byHand(q *request, word string, act func(ctx context.Context, id, by string) (*job.Job, error)) (*job.Job, error) {
+func (a *api) byHand(q *request, word string, act func(ctx context.Context, by jobserver.Principal, id string) (*job.Job, error)) (*job.Job, error) {
 	j, err := a.job(q)
 	if err != nil {
 		return nil, err
 	}
 	id := j.ID
-	j, err = act(q.Context(), id, q.who.Name)
+	j, err = act(q.Context(), q.who, id)
 	switch {
 	case errors.Is(err, store.ErrStatus):
 		return nil, a.notNow(q, err, word)
@@ -67,7 +68,7 @@ func (a *api) cancel(q *request) error {
 	if err := q.nothing(); err != nil {
 		return err
 	}
-	j, err := a.byHand(q, "cancelled", a.store.Cancel)
+	j, err := a.byHand(q, "cancelled", a.server.Cancel)
 	if err != nil {
 		return err
 	}
@@ -85,8 +86,8 @@ func (a *api) retry(q *request) error {
 			return err
 		}
 	}
-	j, err := a.byHand(q, "retried", func(ctx context.Context, id, by string) (*job.Job, error) {
-		return a.store.Retry(ctx, id, by, accept)
+	j, err := a.byHand(q, "retried", func(ctx context.Context, by jobserver.Principal, id string) (*job.Job, error) {
+		return a.server.Retry(ctx, by, id, accept)
 	})
 	if err != nil {
 		return err
@@ -99,8 +100,8 @@ func (a *api) remove(q *request) error {
 	if err := q.nothing(); err != nil {
 		return err
 	}
-	_, err := a.byHand(q, "deleted", func(ctx context.Context, id, by string) (*job.Job, error) {
-		return nil, a.store.Delete(ctx, id, by)
+	_, err := a.byHand(q, "deleted", func(ctx context.Context, by jobserver.Principal, id string) (*job.Job, error) {
+		return nil, a.server.Delete(ctx, by, id)
 	})
 	if err != nil {
 		return err

@@ -65,6 +65,21 @@ var (
 	}
 )
 
+// sliceParams are the parameters of a list by name, taskPath those of a contract.
+var (
+	sliceParams = []param{
+		{"limit", "query", "At most so many; 500 unless said.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.MaxPage))}},
+		{"cursor", "query", "next_cursor of the page before.", textSchema},
+	}
+	pageParams = []param{
+		{"limit", "query", "At most so many; 50 unless said.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.MaxPage))}},
+		{"cursor", "query", "next_cursor of the page before.", textSchema},
+	}
+	replayPath       = param{"replay", "path", "The replay's id.", textSchema}
+	subscriptionPath = param{"subscription", "path", "The subscription's name.", nameSchema}
+	taskPath         = []param{{"task", "path", "The task's name.", nameSchema}, {"version", "path", "Its version.", nameSchema}}
+)
+
 // eventParams are the parameters of the events.
 var eventParams = []param{
 	{"type", "query", "Events of these types, parted by commas.", textSchema},

@@ -177,7 +177,7 @@ func (a *api) stillOpen(ctx context.Context, s *stream) error {
 func (a *api) beat(ctx context.Context, s *stream, after int64) error {
 	for {
 		within, cancel := context.WithTimeout(ctx, StreamBeat)
-		err := a.store.AwaitEvents(within, after)
+		err := a.server.AwaitEvents(within, after)
 		cancel()
 		if err == nil || ctx.Err() != nil || !isDone(err) {
 			return err

@@ -1,6 +1,10 @@
 package httpapi
 
-import "github.com/danielgtaylor/huma/v2"
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawlhq/pawl/internal/store"
+)
 
 // Events is a page of what happened, oldest first.
 type Events struct {
@@ -43,13 +47,15 @@ type Subscriptions struct {
 type Subscription struct {
 	Name string `json:"name"`
 	Managed
-	URL      *string  `json:"url" nullable:"true" doc:"Null where they go to destinations of the relay."`
-	To       []string `json:"to" nullable:"false" doc:"Destinations of the relay."`
-	Events   []string `json:"events" nullable:"false"`
-	Queues   []string `json:"queues" nullable:"false" doc:"Empty for every queue."`
-	Disabled *string  `json:"disabled" nullable:"true" doc:"Why nothing is sent any more."`
-	Behind   int64    `json:"behind" doc:"How many events have happened that it has not looked at."`
-	Secret   string   `json:"secret,omitzero" doc:"Told once, where it was made."`
+	URL      *string           `json:"url" nullable:"true" doc:"Null where they go to destinations of the relay."`
+	To       []string          `json:"to" nullable:"false" doc:"Destinations of the relay."`
+	Events   []store.EventType `json:"events" nullable:"false"`
+	Queues   []string          `json:"queues" nullable:"false" doc:"Empty for every queue."`
+	Disabled *string           `json:"disabled" nullable:"true" doc:"Why nothing is sent any more."`
+	Behind   int64             `json:"behind" doc:"How many events have happened that it has not looked at."`
+	// Deliveries are kept as jobs are.
+	Deliveries Counts `json:"deliveries" doc:"Those that wait, run, and are dead letters."`
+	Secret     string `json:"secret,omitzero" doc:"Told once, where it was made."`
 }
 
 // TransformSchema says where null may stand.

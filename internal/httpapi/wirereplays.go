@@ -1,7 +1,5 @@
 package httpapi
 
-import "github.com/danielgtaylor/huma/v2"
-
 // ReplayRequest asks for something to be done to many jobs.
 type ReplayRequest struct {
 	Action          string       `json:"action,omitzero" enum:"retry,cancel,delete" doc:"retry brings dead letters back, cancel ends queued and running jobs, delete removes jobs that are not running. retry unless said."`
@@ -66,29 +64,4 @@ type Replay struct {
 // RetryRequest is how a person brings a dead letter back.
 type RetryRequest struct {
 	AcceptUncertain bool `json:"accept_uncertain,omitzero" doc:"Its effect may have happened already, and may happen again."`
-}
-
-// Explanation is why a job is not running now.
-type Explanation struct {
-	ID     string   `json:"id" doc:"Of the job."`
-	Status string   `json:"status" enum:"queued,running,succeeded,failed,cancelled"`
-	Reason *string  `json:"reason" nullable:"true" enum:"exhausted,non_retryable,output_schema,lost,uncertain"`
-	Now    Time     `json:"now"`
-	Waits  []WaitOn `json:"waits" nullable:"false" doc:"Everything that stands before it; none for a job that may be claimed at any moment."`
-	Next   string   `json:"next" doc:"What to do next, for people."`
-}
-
-// TransformSchema says where null may stand.
-func (Explanation) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
-	return orNull(s, "reason")
-}
-
-// WaitOn is one thing that stands before a job.
-type WaitOn struct {
-	Why   string  `json:"why" doc:"A word that stays the same: due, paused, circuit_open, circuit_half_open, held, rate, concurrency, no_worker."`
-	On    *string `json:"on" nullable:"true" doc:"The queue or endpoint that it is of, such as endpoint mailer."`
-	Since *Time   `json:"since" nullable:"true" doc:"Null where it is not known."`
-	Until *Time   `json:"until" nullable:"true" doc:"When it ends by itself at the earliest; null where that hangs on a report or a person."`
-	By    *string `json:"by" nullable:"true" doc:"Who paused."`
-	Next  string  `json:"next" doc:"What to do about it, for people."`
 }
