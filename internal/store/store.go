@@ -18,6 +18,7 @@ type Store interface {
 	Circuits
 	Hand
 	Events
+	Definitions
 	Facts
 	Keys
 	DeadLetters
