@@ -142,7 +142,7 @@ func TestABodySaysThatItIsJSON(t *testing.T) {
 func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.call("produce", "POST", "/v3/jobs", `{"quue":"emails","task":7,"version":"","payload":{},"priority":"high","run_at":"soon","delay":5,"timeout":"5","retry":{"max":1,"factor":"2"},
-		"tags":"a","uniq":1,"unique":{},"synthetic":"yes","endpoint":null}`).fails(problem.Invalid).faults(t,
+		"tags":"a","uniqe":1,"unique":{},"synthetic":"yes","endpoint":null}`).fails(problem.Invalid).faults(t,
 		"/quue", `unknown member; did you mean "queue"?`,
 		"/task", "must be a text, not a number",
 		"/version", "is empty; leave it out instead",
@@ -153,7 +153,7 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 		"/retry/max", "unknown member; known are max_attempts, initial, factor, max_delay, jitter",
 		"/retry/factor", "must be a number, not a text",
 		"/tags", "must be an array, not a text",
-		"/uniq", `unknown member; did you mean "unique"?`,
+		"/uniqe", "unknown member; known are queue, task, version, endpoint, payload, priority, run_at, delay, timeout, retry, tags, unique, synthetic",
 		"/unique", "must be a text, not an object",
 		"/synthetic", "must be true or false, not a text",
 		"/endpoint", "must be a text, not null (leave it out instead)",

@@ -130,6 +130,8 @@ func driveScopes(t *testing.T, r *rig, method, at string, op operation, row Call
 			answered, ok := op.Responses[strconv.Itoa(a.status)]
 			if !ok || a.status == 401 || a.status == 403 || a.status >= 500 {
 				t.Errorf("%s with the key %q is answered %d: %s", op.ID, key, a.status, a.body)
+			} else if a.status == 204 && len(answered.Content) == 0 && len(a.body) == 0 {
+				continue
 			} else if _, ok := answered.Content[a.header.Get("Content-Type")]; !ok {
 				t.Errorf("%s is answered as %s, which the document does not have for %d", op.ID, a.header.Get("Content-Type"), a.status)
 			}
