@@ -9,12 +9,11 @@ import (
 // kept is all that is asked of a store.
 type kept interface {
 	store.Store
-	store.Definitions
 	store.Replays
 }
 
-// whole returns a store that keeps definitions and replays: where it is none, it
-// has none and takes none.
+// whole returns a store that keeps replays: where it does not, it has none and
+// takes none.
 func whole(s store.Store) kept {
 	if k, ok := s.(kept); ok {
 		return k
@@ -22,27 +21,24 @@ func whole(s store.Store) kept {
 	return absent{Store: s}
 }
 
-type absent struct {
-	store.Store
-	store.Replays
+type absent struct{ store.Store }
+
+func (absent) Preview(context.Context, store.Action, store.Selection, store.Uncertainty) (store.Preview, error) {
+	return store.Preview{}, store.ErrUnavailable
 }
 
-func (absent) PutDefinition(context.Context, store.Definition) (store.Definition, error) {
-	return store.Definition{}, store.ErrUnavailable
-}
+func (absent) AddReplay(context.Context, store.Replay) error { return store.ErrUnavailable }
 
-func (absent) RemoveDefinition(context.Context, store.DefinitionKind, string) error {
-	return store.ErrNotFound
+func (absent) Replay(context.Context, string) (store.Replay, error) {
+	return store.Replay{}, store.ErrNotFound
 }
-
-func (absent) Definitions(context.Context, store.DefinitionKind) ([]store.Definition, error) {
-	return nil, nil
-}
-
-func (absent) PutSchema(context.Context, []byte) (hash [32]byte, err error) {
-	return hash, store.ErrUnavailable
-}
-
-func (absent) Schema(context.Context, [32]byte) ([]byte, error) { return nil, store.ErrNotFound }
 
 func (absent) ListReplays(context.Context, int, string) ([]store.Replay, error) { return nil, nil }
+
+func (absent) MoveReplay(context.Context, string, store.ReplayState, string, string) (store.Replay, error) {
+	return store.Replay{}, store.ErrNotFound
+}
+
+func (absent) StepReplay(context.Context, string, int) (store.Replay, error) {
+	return store.Replay{}, store.ErrNotFound
+}

@@ -72,6 +72,7 @@ func (s *Server) claimed(worker string, got store.Claim) {
 		now = s.store.Now()
 	}
 	s.workers.heard(worker, now)
+	s.runs.begin(got.Jobs, now)
 	for i := range got.Jobs {
 		j := got.Jobs[i].Job
 		s.totals.delay.add(now.Sub(j.RunAt))

@@ -35,7 +35,10 @@ func (s *steps) Now() time.Time { return time.Now() }
 // What the other loops ask for: nothing was ever said over the API.
 func (s *steps) SetLimits(context.Context, map[lane.Gate]store.Limits) error { return nil }
 func (s *steps) WantEvents(context.Context, []store.EventType) error         { return nil }
-func (s *steps) Cursor(context.Context, string) (int64, error)               { return 0, nil }
+func (s *steps) Definitions(context.Context, store.DefinitionKind) ([]store.Definition, error) {
+	return nil, nil
+}
+func (s *steps) Cursor(context.Context, string) (int64, error) { return 0, nil }
 
 func (s *steps) Sweep(context.Context) (store.Swept, error) {
 	now := time.Now()

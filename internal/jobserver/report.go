@@ -64,8 +64,14 @@ func (s *Server) Report(ctx context.Context, worker string, reports []store.Repo
 	if err != nil {
 		return nil, err
 	}
+	now := s.store.Now()
 	for i, a := range taken {
 		answers[at[i]].Answer = a
+		if t := sound[i].Type; t == store.Complete || t == store.Fail {
+			if ran, ok := s.runs.end(sound[i].Lease, now); ok && a.Status == store.ReportTaken {
+				s.totals.run.add(ran)
+			}
+		}
 		s.totals.answered(sound[i].Type, a.Status)
 	}
 	return answers, nil

@@ -54,6 +54,7 @@ type Server struct {
 	totals   totals
 	schemas  compiled
 	workers  workers
+	runs     runs
 	// contracts is set once some job may have an output schema.
 	contracts atomic.Bool
 	began     time.Time

@@ -2,6 +2,7 @@ package jobserver
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -147,4 +148,40 @@ func (h *histogram) read() (r Histogram) {
 	}
 	r.Sum = time.Duration(h.nanos.Load()).Seconds()
 	return r
+}
+
+// maxRunning is how many leases runs remembers.
+const maxRunning = 50_000
+
+// runs remembers when leases were given, for how long attempts run. Of those past
+// maxRunning some are not counted. Safe for concurrent use.
+type runs struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+func (r *runs) begin(jobs []store.Claimed, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since == nil {
+		r.since = map[string]time.Time{}
+	}
+	for i := range jobs {
+		if len(r.since) >= maxRunning {
+			for any := range r.since { // whichever: its worker may be lost
+				delete(r.since, any)
+				break
+			}
+		}
+		r.since[jobs[i].Lease] = now
+	}
+}
+
+// end returns for how long a lease was held; ok is false where it is not known.
+func (r *runs) end(lease string, now time.Time) (ran time.Duration, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.since[lease]
+	delete(r.since, lease)
+	return now.Sub(at), ok
 }

@@ -18,33 +18,36 @@ import (
 // Definitions are kept as JSON in these forms. They are read by newer versions, so
 // a member never changes its meaning. Lengths of time are nanoseconds.
 
+// nanos is a length of time.
+type nanos int64
+
 type storedRetry struct {
-	MaxAttempts *int           `json:"max_attempts,omitzero"`
-	Initial     *time.Duration `json:"initial,omitzero,format:nano"`
-	Factor      *float64       `json:"factor,omitzero"`
-	MaxDelay    *time.Duration `json:"max_delay,omitzero,format:nano"`
-	Jitter      *float64       `json:"jitter,omitzero"`
+	MaxAttempts *int     `json:"max_attempts,omitzero"`
+	Initial     *nanos   `json:"initial,omitzero"`
+	Factor      *float64 `json:"factor,omitzero"`
+	MaxDelay    *nanos   `json:"max_delay,omitzero"`
+	Jitter      *float64 `json:"jitter,omitzero"`
 }
 
 type storedQueue struct {
-	Lease       time.Duration `json:"lease,omitzero,format:nano"`
-	Timeout     time.Duration `json:"timeout,omitzero,format:nano"`
-	Concurrency int           `json:"concurrency,omitzero"`
-	Retry       storedRetry   `json:"retry,omitzero"`
+	Lease       nanos       `json:"lease,omitzero"`
+	Timeout     nanos       `json:"timeout,omitzero"`
+	Concurrency int         `json:"concurrency,omitzero"`
+	Retry       storedRetry `json:"retry,omitzero"`
 }
 
 type storedEndpoint struct {
-	Concurrency int           `json:"concurrency,omitzero"`
-	PerSecond   float64       `json:"per_second,omitzero"`
-	Burst       int           `json:"burst,omitzero"`
-	Failures    int           `json:"failures,omitzero"`
-	Cooldown    time.Duration `json:"cooldown,omitzero,format:nano"`
-	Retry       storedRetry   `json:"retry,omitzero"`
+	Concurrency int         `json:"concurrency,omitzero"`
+	PerSecond   float64     `json:"per_second,omitzero"`
+	Burst       int         `json:"burst,omitzero"`
+	Failures    int         `json:"failures,omitzero"`
+	Cooldown    nanos       `json:"cooldown,omitzero"`
+	Retry       storedRetry `json:"retry,omitzero"`
 }
 
 type storedTask struct {
 	Endpoint string         `json:"endpoint,omitzero"`
-	Timeout  time.Duration  `json:"timeout,omitzero,format:nano"`
+	Timeout  nanos          `json:"timeout,omitzero"`
 	Repeat   job.Repeat     `json:"repeat,omitzero"`
 	Retry    storedRetry    `json:"retry,omitzero"`
 	Input    jsontext.Value `json:"input_schema,omitzero"`
@@ -59,16 +62,24 @@ type storedSubscription struct {
 	Disabled string            `json:"disabled,omitzero"`
 }
 
+func storeRetry(o job.Overlay) storedRetry {
+	return storedRetry{o.MaxAttempts, (*nanos)(o.Initial), o.Factor, (*nanos)(o.MaxDelay), o.Jitter}
+}
+
+func (s storedRetry) value() job.Overlay {
+	return job.Overlay{MaxAttempts: s.MaxAttempts, Initial: (*time.Duration)(s.Initial), Factor: s.Factor, MaxDelay: (*time.Duration)(s.MaxDelay), Jitter: s.Jitter}
+}
+
 func (q Queue) stored() any {
-	return storedQueue{q.Lease, q.Timeout, q.Concurrency, storedRetry(q.Retry)}
+	return storedQueue{nanos(q.Lease), nanos(q.Timeout), q.Concurrency, storeRetry(q.Retry)}
 }
 
 func (s storedQueue) value() Queue {
-	return Queue{s.Lease, s.Timeout, s.Concurrency, job.Overlay(s.Retry)}.orDefaults()
+	return Queue{time.Duration(s.Lease), time.Duration(s.Timeout), s.Concurrency, s.Retry.value()}.orDefaults()
 }
 
 func (e Endpoint) stored() any {
-	s := storedEndpoint{Concurrency: e.Concurrency, Failures: e.Circuit.Failures, Cooldown: e.Circuit.Cooldown, Retry: storedRetry(e.Retry)}
+	s := storedEndpoint{Concurrency: e.Concurrency, Failures: e.Circuit.Failures, Cooldown: nanos(e.Circuit.Cooldown), Retry: storeRetry(e.Retry)}
 	if e.Rate != nil {
 		s.PerSecond, s.Burst = e.Rate.PerSecond, e.Rate.Burst
 	}
@@ -76,7 +87,7 @@ func (e Endpoint) stored() any {
 }
 
 func (s storedEndpoint) value() Endpoint {
-	e := Endpoint{Retry: job.Overlay(s.Retry), Concurrency: s.Concurrency, Circuit: &circuit.Settings{Failures: s.Failures, Cooldown: s.Cooldown}}
+	e := Endpoint{Retry: s.Retry.value(), Concurrency: s.Concurrency, Circuit: &circuit.Settings{Failures: s.Failures, Cooldown: time.Duration(s.Cooldown)}}
 	if s.PerSecond != 0 {
 		e.Rate = &limit.Rate{PerSecond: s.PerSecond, Burst: s.Burst}
 	}
@@ -84,11 +95,11 @@ func (s storedEndpoint) value() Endpoint {
 }
 
 func (t Task) stored() any {
-	return storedTask{t.Endpoint, t.Timeout, t.Repeat, storedRetry(t.Retry), t.Input, t.Output}
+	return storedTask{t.Endpoint, nanos(t.Timeout), t.Repeat, storeRetry(t.Retry), t.Input, t.Output}
 }
 
 func (s storedTask) value() Task {
-	return Task{job.Overlay(s.Retry), s.Timeout, s.Endpoint, s.Repeat, s.Input, s.Output}.orDefaults()
+	return Task{s.Retry.value(), time.Duration(s.Timeout), s.Endpoint, s.Repeat, s.Input, s.Output}.orDefaults()
 }
 
 func (s Subscription) stored() any {
