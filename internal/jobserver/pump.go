@@ -40,17 +40,29 @@ const eventKeys keySpace = "e:"
 // readerOf is the reader whose cursor is how far a subscription has come.
 func readerOf(name string) string { return "subscription:" + name }
 
-// startReader lets a subscription begin with the events that come from now on.
-func (s *Server) startReader(ctx context.Context, name string) error {
+// cursor returns how far a subscription has come; begun is false for one that has
+// not begun. The store's cursor is one more, so that 0 is not begun.
+func (s *Server) cursor(ctx context.Context, name string) (after int64, begun bool, err error) {
+	at, err := s.store.Cursor(ctx, readerOf(name))
+	return at - 1, at > 0, err
+}
+
+// moveOn moves a subscription on, with the deliveries that it made.
+func (s *Server) moveOn(ctx context.Context, name string, from, to int64, jobs []store.NewJob) error {
+	return s.store.HandOver(ctx, readerOf(name), from+1, to+1, jobs)
+}
+
+// begin lets a subscription begin with the events that come from now on.
+func (s *Server) begin(ctx context.Context, name string) error {
 	last, err := s.store.LastEvent(ctx)
 	if err != nil {
 		return err
 	}
-	at, err := s.store.Cursor(ctx, readerOf(name))
-	if err != nil || at == last {
+	had, _, err := s.cursor(ctx, name)
+	if err != nil || had == last {
 		return err
 	}
-	return s.store.HandOver(ctx, readerOf(name), at, last, nil)
+	return s.moveOn(ctx, name, had, last, nil)
 }
 
 // runSubscriptions keeps a loop for every subscription that is in force, until ctx
@@ -132,18 +144,13 @@ func (p *pump) every(ctx context.Context, what string, step func(context.Context
 
 // pass waits for events and makes deliveries of some of them.
 func (p *pump) pass(ctx context.Context) error {
-	s, reader := p.server, readerOf(p.sub.name)
-	from, err := s.store.Cursor(ctx, reader)
+	s := p.server
+	from, begun, err := s.cursor(ctx, p.sub.name)
 	if err != nil {
 		return err
 	}
-	if from == 0 { // the configuration's, at its first start
-		if err := s.startReader(ctx, p.sub.name); err != nil {
-			return err
-		}
-		if from, err = s.store.Cursor(ctx, reader); err != nil {
-			return err
-		}
+	if !begun { // the configuration's, at its first start
+		return s.begin(ctx, p.sub.name)
 	}
 	if err := s.store.AwaitEvents(ctx, from); err != nil {
 		return err
@@ -166,7 +173,7 @@ func (p *pump) pass(ctx context.Context) error {
 		}
 		jobs = append(jobs, made...)
 	}
-	if err := s.store.HandOver(ctx, reader, from, read.Next, jobs); err != nil && !errors.Is(err, store.ErrStatus) {
+	if err := s.moveOn(ctx, p.sub.name, from, read.Next, jobs); err != nil && !errors.Is(err, store.ErrStatus) {
 		return err // of ErrStatus another node was quicker
 	}
 	return nil
@@ -227,6 +234,9 @@ func (s *Server) via(ctx context.Context, e store.Event) ([]string, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // what can't be read is a dead letter of its own
 	}
+	if m.Source != eventSource {
+		return nil, nil // anybody may send a header
+	}
 	return m.Headers[viaHeader], nil
 }
 
@@ -264,23 +274,58 @@ func EventJSON(e store.Event) ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// work claims some deliveries and makes them.
+// work claims deliveries and makes them, deliverAtOnce at a time, until ctx ends or
+// the store fails.
 func (p *pump) work(ctx context.Context) error {
-	s, worker := p.server, relayWorker("events:"+p.sub.name)
-	got, err := s.store.Claim(ctx, store.Want{
-		Caller: worker, Worker: worker, Queues: []store.QueueLease{{Queue: p.sub.queue(), Lease: DefaultLease}},
-		Max: deliverAtOnce, MaxBytes: MaxAnswer, Wait: MaxClaimWait,
-	})
-	if err != nil {
-		return err
-	}
 	var all sync.WaitGroup
-	errs := make([]error, len(got.Jobs))
-	for i := range got.Jobs {
-		all.Go(func() { errs[i] = p.one(ctx, &got.Jobs[i]) })
+	defer all.Wait()
+	free := make(chan struct{}, deliverAtOnce)
+	for range deliverAtOnce {
+		free <- struct{}{}
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	failed := make(chan error, 1)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return err
+		case <-free:
+		}
+		n := 1
+		for len(free) > 0 { // this loop alone takes of it
+			<-free
+			n++
+		}
+		got, err := p.claim(ctx, n)
+		for range n - len(got) {
+			free <- struct{}{}
+		}
+		if err != nil {
+			return err
+		}
+		for i := range got {
+			all.Go(func() {
+				defer func() { free <- struct{}{} }()
+				if err := p.one(ctx, &got[i]); err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+			})
+		}
+	}
+}
+
+// claim takes up to n deliveries.
+func (p *pump) claim(ctx context.Context, n int) ([]store.Claimed, error) {
+	worker := relayWorker("events:" + p.sub.name)
+	got, err := p.server.store.Claim(ctx, store.Want{
+		Caller: worker, Worker: worker, Queues: []store.QueueLease{{Queue: p.sub.queue(), Lease: DefaultLease}},
+		Max: n, MaxBytes: MaxAnswer, Wait: MaxClaimWait,
+	})
+	return got.Jobs, err
 }
 
 // one makes one delivery and reports it. Its lease is kept alive meanwhile.
@@ -299,9 +344,7 @@ func (p *pump) one(ctx context.Context, c *store.Claimed) error {
 		r.Error = &job.Error{Type: "no_destination", Message: fmt.Sprintf("the subscription does not send to %q any more", d.To)}
 	default:
 		d.Message = m
-		beat := p.server.keepAlive(ctx, c)
-		v := p.server.deliver.DeliverEvent(ctx, d)
-		beat()
+		v := p.deliver(ctx, c, d)
 		sayVerdict(&r, v)
 		if v.How == Gone {
 			if err := p.server.gone(context.WithoutCancel(ctx), p.sub.name, v.Error); err != nil {
@@ -314,6 +357,14 @@ func (p *pump) one(ctx context.Context, c *store.Claimed) error {
 	defer stop()
 	_, err = p.server.reportOwn(end, r)
 	return err
+}
+
+// deliver makes a delivery while its lease is kept alive, within its timeout.
+func (p *pump) deliver(ctx context.Context, c *store.Claimed, d Delivery) Verdict {
+	defer p.server.keepAlive(ctx, c)()
+	ctx, stop := context.WithTimeout(ctx, DefaultTimeout-restAfterError)
+	defer stop()
+	return p.server.deliver.DeliverEvent(ctx, d)
 }
 
 // reportOwn reports on a lease of the server's own workers.

@@ -248,7 +248,7 @@ func (s *Server) AddSubscription(ctx context.Context, by Principal, name string,
 	if len(s.defined.subs) >= MaxSubscriptions {
 		return SubscriptionState{}, fmt.Errorf("%w: %d subscriptions", store.ErrTooMany, MaxSubscriptions)
 	}
-	if err := s.startReader(ctx, name); err != nil {
+	if err := s.begin(ctx, name); err != nil {
 		return SubscriptionState{}, err
 	}
 	d, err := keep(ctx, s.store, store.SubscriptionDefinition, name, by.Name, ask)
@@ -286,9 +286,12 @@ func (s *Server) Subscriptions(ctx context.Context, by Principal) ([]Subscriptio
 		if !by.seesSubscription(sub.Subscription) {
 			continue
 		}
-		at, err := s.store.Cursor(ctx, readerOf(name))
+		at, begun, err := s.cursor(ctx, name)
 		if err != nil {
 			return nil, err
+		}
+		if !begun {
+			at = last
 		}
 		st := SubscriptionState{Name: name, Subscription: sub.Subscription, Managed: sub.Managed, Behind: max(last-at, 0)}
 		st.Secret = ""
@@ -332,5 +335,14 @@ func (s *Server) RemoveSubscription(ctx context.Context, by Principal, name stri
 	if err := s.changed(ctx); err != nil {
 		return err
 	}
-	return s.store.DropCursor(ctx, readerOf(name))
+	if err := s.store.DropCursor(ctx, readerOf(name)); err != nil {
+		return err
+	}
+	_, err := s.AddReplay(ctx, Principal{Name: by.Name}, NewReplay{
+		Action: store.ActionCancel, Selection: store.Selection{Filter: store.Filter{Queue: store.EventQueue + name}},
+	})
+	if err != nil {
+		s.log.Warn("what a subscription still had to deliver could not be cancelled, and waits", "subscription", name, "error", err)
+	}
+	return nil
 }
