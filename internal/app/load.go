@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/store"
 	"github.com/pawlhq/pawl/internal/transform/jq"
 	"github.com/pawlhq/pawl/internal/transform/schema"
 )
@@ -20,5 +21,19 @@ func Load(paths []string, kinds *connector.Registry) (*config.Config, *config.Re
 			_, err := schema.Load(file)
 			return err
 		},
+		CheckContract: func(text []byte) error {
+			_, err := schema.Compile(text)
+			return err
+		},
+		EventTypes: eventTypes(),
 	})
+}
+
+// eventTypes are the types of event that subscriptions may name.
+func eventTypes() []string {
+	var names []string
+	for _, e := range store.EventTypes() {
+		names = append(names, string(e))
+	}
+	return names
 }

@@ -7,6 +7,8 @@ package config
 
 import (
 	"bytes"
+	"encoding/json/jsontext"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -139,7 +141,14 @@ func testOptions() Options {
 			}
 			return nil
 		},
-		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		CheckContract: func(text []byte) error {
+			if !jsontext.Value(text).IsValid() {
+				return errors.New("is no JSON")
+			}
+			return nil
+		},
+		EventTypes: []string{"job.created", "job.failed", "circuit.opened"},
+		LookupEnv:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	}
 }
 

@@ -24,6 +24,12 @@ type Options struct {
 	// CheckSchema says what is wrong with a JSON Schema file, that it can't be
 	// read included; nil only looks whether it can be read.
 	CheckSchema func(file string) error
+	// CheckContract says what is wrong with the JSON Schema of a task's contract,
+	// which refers to nothing but itself. nil checks none.
+	CheckContract func(text []byte) error
+	// EventTypes are the types of event that subscriptions may name; nil checks
+	// none.
+	EventTypes []string
 	// LookupEnv reads the environment; nil is os.LookupEnv.
 	LookupEnv func(name string) (string, bool)
 }
