@@ -183,7 +183,7 @@ func TestALimitedKeyMovesNothingOfAll(t *testing.T) {
 		as(c[0], c[1], c[2]).fails(problem.Forbidden)
 	}
 	for _, path := range []string{"/v3/endpoints/hidden", "/v3/endpoints/hiden", "/v3/endpoints/hidden/circuit", "/v3/tasks/hidden/1", "/v3/tasks/hiden/1"} {
-		if a := as("GET", path, ""); strings.Contains(string(a.fails(problem.NotFound).Detail), "did you mean") {
+		if a := as("GET", path, ""); strings.Contains(a.fails(problem.NotFound).Detail, "did you mean") {
 			t.Errorf("%s", a.body)
 		}
 	}

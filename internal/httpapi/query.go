@@ -142,15 +142,15 @@ func word[T ~string](p *query, name string, words []T) T {
 	return s
 }
 
-// count returns a parameter that is a number from 1 to most, or def.
-func (p *query) count(name string, def, most int) int {
-	s := p.text(name)
+// limit returns how long a page may be, from 1 to most, or def.
+func (p *query) limit(def, most int) int {
+	s := p.text("limit")
 	if s == "" {
 		return def
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > most {
-		p.add(name, "must be a number from 1 to %d", most)
+		p.add("limit", "must be a number from 1 to %d", most)
 		return def
 	}
 	return n

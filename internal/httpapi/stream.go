@@ -120,7 +120,7 @@ func (a *api) streamEvents(q *request, asked eventsAsked) error {
 	if err := s.send(append(first, "\n\n"...)); err != nil {
 		return nil
 	}
-	if err := a.pump(ctx, &s, asked); err != nil && ctx.Err() == nil && !errors.Is(err, errReader) {
+	if err := a.pump(ctx, &s, asked); ctx.Err() == nil && !errors.Is(err, errReader) {
 		// The answer has begun: the reader is told no more than that it ended, and
 		// comes back.
 		a.log.Warn("a stream of events ended", "key", q.who.Name, "error", err)
@@ -131,7 +131,7 @@ func (a *api) streamEvents(q *request, asked eventsAsked) error {
 // errReader: the reader is gone, or too slow.
 var errReader = errors.New("the reader of a stream took nothing")
 
-// pump sends events until something ends it.
+// pump sends events until something ends it, which it returns.
 func (a *api) pump(ctx context.Context, s *stream, asked eventsAsked) error {
 	for {
 		if err := a.stillOpen(ctx, s); err != nil {
