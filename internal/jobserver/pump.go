@@ -30,8 +30,9 @@ const (
 	// viaHeader names the places that a message came through as an event, so that
 	// no event goes round in a circle.
 	viaHeader = "pawl-event-via"
-	// eventSource is the source of the messages that carry events.
-	eventSource = "pawl.events"
+	// eventSource is the source of the messages that carry events. No source of a
+	// configuration may be named so.
+	eventSource = job.RelayPrefix + "events"
 )
 
 // eventKeys are the idempotency keys of deliveries.

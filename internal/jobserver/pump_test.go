@@ -151,7 +151,12 @@ func TestADeliveryIsTriedForAboutADay(t *testing.T) {
 			}
 			return Verdict{How: TryAgain, Error: "503"}
 		}
-		s, stop := running(t, st, twoQueues, f)
+		s, err := NewServer(Options{Store: st, Config: twoQueues, Deliver: f})
+		must(t, err)
+		must(t, s.Open(t.Context()))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.runSubscriptions(ctx) }() // alone: a day of sweeps takes long
 		_, err = s.AddSubscription(t.Context(), ops, "hook", hook)
 		must(t, err)
 		create(t, s, New{Queue: "emails", Task: "t", Payload: []byte("1")})
@@ -167,6 +172,7 @@ func TestADeliveryIsTriedForAboutADay(t *testing.T) {
 			t.Errorf("%+v", page.Jobs)
 		}
 		stop()
+		<-ended
 		must(t, st.Close())
 	})
 }
