@@ -137,8 +137,8 @@ func TestAContractIsRegistered(t *testing.T) {
 func TestWhatTheFileSaysIsReadOnly(t *testing.T) {
 	r := newRig(t)
 	goldenProblem(t, "managed", r.put("/v3/queues/emails", `{"lease":"1s"}`), "")
-	for _, at := range []string{"/v3/queues/emails", "/v3/tasks/filed/1", "/v3/endpoints/filed"} {
-		r.put(at, `{"retry":{"max_attempts":3}}`).fails(problem.ManagedByFile)
+	for at, body := range map[string]string{"/v3/queues/emails": `{}`, "/v3/endpoints/filed": `{}`, "/v3/tasks/filed/1": `{"timeout":"1m","update":true}`} {
+		r.put(at, body).fails(problem.ManagedByFile)
 		r.call("admin", "DELETE", at, "").fails(problem.ManagedByFile)
 	}
 	r.call("admin", "DELETE", "/v3/subscriptions/filed", "").fails(problem.ManagedByFile)
