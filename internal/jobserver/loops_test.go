@@ -234,7 +234,7 @@ func TestOldJobsAreRemovedInSmallSteps(t *testing.T) {
 		const step = 15 * time.Millisecond
 		left := 100
 		s := &steps{retain: func(_ time.Time, r store.Retention) (store.More, error) {
-			if want := (store.Retention{Finished: 48 * time.Hour, DeadLetters: DefaultDeadLetters}); r != want {
+			if want := (store.Retention{Finished: 48 * time.Hour, DeadLetters: DefaultDeadLetters, Events: DefaultEvents}); r != want {
 				t.Errorf("it keeps for %+v, not for %+v", r, want)
 			}
 			time.Sleep(step)

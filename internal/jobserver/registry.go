@@ -88,10 +88,12 @@ func (c Config) checked() (Config, error) {
 	c.Retention = store.Retention{
 		Finished:    orDefault(c.Retention.Finished, DefaultFinished),
 		DeadLetters: orDefault(c.Retention.DeadLetters, DefaultDeadLetters),
+		Events:      orDefault(c.Retention.Events, DefaultEvents),
 	}
 	tell("retention", func(k *checker) {
 		k.within("/finished", c.Retention.Finished, MinRetention, MaxRetention)
 		k.within("/dead_letters", c.Retention.DeadLetters, MinRetention, MaxRetention)
+		k.within("/events", c.Retention.Events, MinRetention, MaxRetention)
 	})
 	tell("", func(k *checker) { k.retry(c.Project) })
 	queues := make(map[string]Queue, len(c.Queues))

@@ -298,8 +298,8 @@ type Upkeep interface {
 	// Sweep ends leases and timeouts that are over, and returns when the next
 	// one ends; zero where none runs. It is called at least once a second.
 	Sweep(ctx context.Context) (Swept, error)
-	// Retain removes finished jobs that were kept long enough, some hundred a
-	// call, and from time to time what only they needed. It reports whether more
+	// Retain removes finished jobs and events that were kept long enough, some hundred
+	// a call, and from time to time what only they needed. It reports whether more
 	// is left to do.
 	Retain(ctx context.Context, r Retention) (More, error)
 	// Counts returns the kept counts of every lane that has a job.
@@ -322,8 +322,8 @@ type Swept struct {
 	Graced int
 }
 
-// Retention is how long finished jobs are kept.
-type Retention struct{ Finished, DeadLetters time.Duration }
+// Retention is how long finished jobs, and events, are kept. 0 keeps them.
+type Retention struct{ Finished, DeadLetters, Events time.Duration }
 
 // More says whether there is more to do.
 type More bool

@@ -20,7 +20,8 @@ const (
 	sqlEvents = `SELECT id, type, at, seq, made, queue, task, version, endpoint, subject, data FROM event
 		WHERE id > ? ORDER BY id LIMIT +?`
 	sqlEventOldest = "SELECT id FROM event ORDER BY id LIMIT 1"
-	sqlEventsOld   = "DELETE FROM event WHERE id IN (SELECT id FROM event WHERE at <= ? ORDER BY id LIMIT +?)"
+	sqlEventOldAt  = "SELECT at FROM event ORDER BY id LIMIT 1"
+	sqlEventsOld   = "DELETE FROM event WHERE id IN (SELECT id FROM (SELECT id, at FROM event ORDER BY id LIMIT +?) WHERE at <= ?)"
 	sqlReader      = "SELECT at FROM reader WHERE name=?"
 	sqlReaderNew   = "INSERT INTO reader(name, at) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET at=excluded.at"
 	sqlReaderGone  = "DELETE FROM reader WHERE name=?"
@@ -313,4 +314,26 @@ func (s *Store) DropCursor(ctx context.Context, reader string) error {
 		_, err := t.exec(sqlReaderGone, reader)
 		return err
 	})
+}
+
+// eventStep is how many events one step of retention looks at.
+const eventStep = 500
+
+// retainEvents removes some of the events that were kept long enough. They are in
+// the order of their times, so the oldest tell whether there are any.
+func (s *Store) retainEvents(ctx context.Context, long time.Duration) (store.More, error) {
+	if long <= 0 {
+		return false, nil
+	}
+	removed := int64(0)
+	err := s.writer.submit(ctx, 0, func(t *tx) error {
+		last, old := t.now-long.Milliseconds(), false
+		_, err := t.one(sqlEventOldAt, func(r *row) error { old = r.int(0) <= last; return nil })
+		if removed = 0; err != nil || !old {
+			return err // nothing is written where nothing is old
+		}
+		removed, err = t.exec(sqlEventsOld, eventStep, last)
+		return err
+	})
+	return removed == eventStep, err
 }

@@ -80,6 +80,11 @@ func (s *Store) Retain(ctx context.Context, r store.Retention) (store.More, erro
 		s.retain.set(k.kind, step.to)
 		more = more || step.more
 	}
+	events, err := s.retainEvents(ctx, r.Events)
+	if err != nil {
+		return false, err
+	}
+	more = more || events
 	if more || r == (store.Retention{}) {
 		return more, nil
 	}

@@ -99,6 +99,25 @@ var definitionTests = []test{
 		r.must(err)
 		r.same("oldest", map[string]time.Time{"q": Start.Add(time.Minute), "r": Start}, got)
 	}},
+	{"old events go, and who was away is told", func(r *rig) {
+		for range 700 {
+			r.must(r.TellGone(r.ctx, "old", ""))
+		}
+		r.h.Clock.Pass(time.Hour)
+		r.must(r.TellGone(r.ctx, "new", ""))
+		for more := store.More(true); more; {
+			var err error
+			more, err = r.Retain(r.ctx, store.Retention{Events: time.Hour})
+			r.must(err)
+		}
+		got := r.read(store.EventFilter{}, 5)
+		if len(got.Events) != 1 || got.Events[0].ID != 701 || !got.Gone {
+			r.Errorf("%+v", got)
+		}
+		if got := r.read(store.EventFilter{}, 700); got.Gone {
+			r.Errorf("nothing behind it is gone: %+v", got)
+		}
+	}},
 	{"a subscription that is gone is told", func(r *rig) {
 		r.must(r.TellGone(r.ctx, "hook", "410"))
 		e := r.read(store.EventFilter{}, 0).Events
