@@ -68,7 +68,7 @@ func jobsConfig(j *config.Jobs) jobserver.Config {
 	c := jobserver.Config{
 		Project: j.Retry, Queues: map[string]jobserver.Queue{}, Endpoints: map[string]jobserver.Endpoint{},
 		Tasks: map[lane.Task]jobserver.Task{}, Subscriptions: map[string]jobserver.Subscription{},
-		Retention: store.Retention{Finished: j.KeepFinished, DeadLetters: j.KeepDeadLetters},
+		Retention: store.Retention{Finished: j.KeepFinished, DeadLetters: j.KeepDeadLetters, Events: j.KeepEvents},
 	}
 	for name, q := range j.Queues {
 		c.Queues[name] = jobserver.Queue{Lease: q.Lease, Timeout: q.Timeout, Concurrency: q.Concurrency, Retry: q.Retry}
