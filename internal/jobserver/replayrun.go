@@ -2,6 +2,7 @@ package jobserver
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/store"
@@ -20,6 +21,9 @@ const (
 // replayer works on the replays that run, in turn. It is one goroutine's.
 type replayer struct {
 	server *Server
+	// known are those that ran when it looked last, at the time looked.
+	known  []store.Replay
+	looked time.Time
 	// next is when each replay may take its next step; what it forgets at a restart
 	// costs one step's worth of its rate.
 	next map[string]time.Time
@@ -28,37 +32,56 @@ type replayer struct {
 // step takes the next step of every replay that may, and returns how long to rest.
 func (r *replayer) step(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
-	running, err := r.running(ctx)
-	if err != nil {
-		return 0, err
-	}
-	rest := replayLook
-	for _, rp := range running {
-		if wait := r.next[rp.ID].Sub(began); wait > 0 {
-			rest = min(rest, wait)
-			continue
-		}
-		n, every := pace(rp.PerSecond)
-		after, err := r.server.store.StepReplay(ctx, rp.ID, n)
+	if r.server.replaysMoved.Swap(false) || began.Sub(r.looked) >= replayLook {
+		running, err := r.running(ctx)
 		if err != nil {
+			r.looked = time.Time{}
 			return 0, err
 		}
-		did := after.Done + after.Skipped - rp.Done - rp.Skipped
-		if after.State == store.ReplayRunning && did == 0 && after.Cursor == rp.Cursor {
-			// It waits for those that it brought back.
-			r.next[rp.ID] = began.Add(time.Second)
-			rest = min(rest, time.Second)
+		r.known, r.looked = running, began
+	}
+	rest := replayLook
+	still := r.known[:0]
+	var failed error
+	for _, rp := range r.known {
+		if wait := r.next[rp.ID].Sub(began); wait > 0 {
+			rest, still = min(rest, wait), append(still, rp)
 			continue
 		}
-		r.next[rp.ID] = began.Add(every)
-		rest = min(rest, max(every, retainRest*time.Since(began)))
+		after, wait, err := r.one(ctx, rp)
+		switch {
+		case errors.Is(err, store.ErrStatus) || errors.Is(err, store.ErrNotFound):
+			continue // a person moved it meanwhile
+		case err != nil:
+			failed = err
+			after = rp
+		case after.State != store.ReplayRunning:
+			continue
+		}
+		r.next[rp.ID] = began.Add(wait)
+		rest, still = min(rest, wait), append(still, after)
 	}
+	r.known = still
 	for id := range r.next {
-		if !contains(running, id) {
+		if !contains(r.known, id) {
 			delete(r.next, id)
 		}
 	}
-	return max(rest, replayRest), nil
+	return max(rest, replayRest), failed
+}
+
+// one takes the next step of a replay, and says how long it has to wait then.
+func (r *replayer) one(ctx context.Context, rp store.Replay) (after store.Replay, wait time.Duration, err error) {
+	began := time.Now()
+	n, every := pace(rp.PerSecond)
+	after, err = r.server.store.StepReplay(ctx, rp.ID, n)
+	if err != nil {
+		return rp, 0, err
+	}
+	if after.Cursor == rp.Cursor && after.Done == rp.Done && after.Skipped == rp.Skipped {
+		return after, time.Second, nil // it waits for those that it brought back
+	}
+	return after, max(every, retainRest*time.Since(began)), nil
 }
 
 func contains(all []store.Replay, id string) bool {

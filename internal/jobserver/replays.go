@@ -144,7 +144,7 @@ func (s *Server) AddReplay(ctx context.Context, by Principal, n NewReplay) (stor
 	if err := s.store.AddReplay(ctx, r); err != nil {
 		return store.Replay{}, err
 	}
-	s.wake(s.replays)
+	s.lookAtReplays()
 	return r, nil
 }
 
@@ -211,7 +211,13 @@ func (s *Server) moveReplay(ctx context.Context, by Principal, id string, to sto
 	}
 	r, err = s.store.MoveReplay(ctx, id, to, by.Name, "")
 	if err == nil {
-		s.wake(s.replays)
+		s.lookAtReplays()
 	}
 	return r, err
+}
+
+// lookAtReplays makes the loop look which replays run.
+func (s *Server) lookAtReplays() {
+	s.replaysMoved.Store(true)
+	s.wake(s.replays)
 }

@@ -5,7 +5,10 @@ package jobserver
 // effect that are brought back unasked.
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -61,4 +64,73 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 	if !limited.seesReplay(r) || limited.seesReplay(store.Replay{}) {
 		t.Error("who sees it")
 	}
+}
+
+// replaying is a store that has replays, and notes when each takes a step.
+type replaying struct {
+	steps
+	all  []store.Replay
+	took map[string][]time.Duration
+}
+
+func (r *replaying) Preview(context.Context, store.Action, store.Selection, store.Uncertainty) (store.Preview, error) {
+	return store.Preview{}, nil
+}
+func (r *replaying) AddReplay(context.Context, store.Replay) error { return nil }
+func (r *replaying) Replay(_ context.Context, id string) (store.Replay, error) {
+	for _, rp := range r.all {
+		if rp.ID == id {
+			return rp, nil
+		}
+	}
+	return store.Replay{}, store.ErrNotFound
+}
+
+func (r *replaying) ListReplays(context.Context, int, string) ([]store.Replay, error) {
+	return r.all, nil
+}
+
+func (r *replaying) MoveReplay(context.Context, string, store.ReplayState, string, string) (store.Replay, error) {
+	return store.Replay{}, store.ErrNotFound
+}
+
+// StepReplay does n jobs; a replay has 1,000. One whose name is "moved" was paused
+// by a person.
+func (r *replaying) StepReplay(_ context.Context, id string, n int) (store.Replay, error) {
+	r.took[id] = append(r.took[id], time.Since(r.began))
+	if id == "moved" {
+		return store.Replay{}, store.ErrStatus
+	}
+	i := slices.IndexFunc(r.all, func(rp store.Replay) bool { return rp.ID == id })
+	rp := &r.all[i]
+	rp.Done = min(rp.Done+int64(n), 1000)
+	if rp.Cursor = rp.Done; rp.Done == 1000 {
+		rp.State = store.ReplayDone
+	}
+	return *rp, nil
+}
+
+func TestReplaysAreWorkedOnInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &replaying{took: map[string][]time.Duration{}, all: []store.Replay{
+			{ID: "slow", State: store.ReplayRunning, PerSecond: 100}, {ID: "fast", State: store.ReplayRunning},
+			{ID: "paused", State: store.ReplayPaused}, {ID: "moved", State: store.ReplayRunning},
+		}}
+		r.began = time.Now()
+		s, err := NewServer(Options{Store: r})
+		must(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		must(t, s.Run(ctx))
+		slow, fast := r.took["slow"], r.took["fast"]
+		if len(slow) != 100 || slow[99] < 9900*time.Millisecond || slow[99] > 11*time.Second {
+			t.Errorf("1,000 at 100 a second took %d steps to %v", len(slow), slow[len(slow)-1])
+		}
+		if len(fast) != 2 || fast[1] > 200*time.Millisecond || r.all[1].Done != 1000 {
+			t.Errorf("as fast as it goes: %v", fast)
+		}
+		if len(r.took["paused"]) != 0 || len(r.took["moved"]) > 7 {
+			t.Errorf("paused: %v, moved: %v", r.took["paused"], r.took["moved"])
+		}
+	})
 }

@@ -56,11 +56,12 @@ type Server struct {
 	workers  workers
 	runs     runs
 	// contracts is set once some job may have an output schema.
-	contracts atomic.Bool
-	began     time.Time
-	readAt    atomic.Int64  // when somebody read events last, in Unix seconds; 0 for unknown or never
-	replays   chan struct{} // asks the replays' loop to look
-	pumps     chan struct{} // asks the subscriptions' loop to look
+	contracts    atomic.Bool
+	began        time.Time
+	readAt       atomic.Int64  // when somebody read events last, in Unix seconds; 0 for unknown or never
+	replays      chan struct{} // asks the replays' loop to look
+	replaysMoved atomic.Bool   // which replays run may have changed
+	pumps        chan struct{} // asks the subscriptions' loop to look
 
 	// changing is held while the settings change: what follows is under it.
 	changing sync.Mutex
