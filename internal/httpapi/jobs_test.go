@@ -368,3 +368,19 @@ func TestACallerThatIsGoneTakesNothing(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestAFailedCheckIsNoDeadLetter has a store that lists a check of an endpoint among
+// the failed jobs.
+func TestAFailedCheckIsNoDeadLetter(t *testing.T) {
+	check := barelyJob()
+	check.Status, check.Kind = job.Failed, job.Synthetic
+	for of, has := range map[letters]bool{everyJob: true, deadLetters: false} {
+		if of.passes(check) != has {
+			t.Errorf("a list of %d has it: %v", of, !has)
+		}
+	}
+	check.Reason = job.ReasonExhausted
+	if !deadLetters.passes(check) {
+		t.Error("a dead letter is left out")
+	}
+}

@@ -68,14 +68,23 @@ func TestWhatIsWrongWithAReplay(t *testing.T) {
 		`{"filter":{},"action":"retyr"}`:                                {"/action", `unknown; did you mean "retry"?`},
 		`{"filter":{},"per_second":-1,"stop_share":2}`:                  {"/stop_share", "must be from 0 to 1, not 2", "/per_second", "must be from 0 (as fast as it goes) to 10000, not -1"},
 		`{"filter":{"status":"running"}}`:                               {"/filter/status", "must be failed for this action, not running"},
-		`{"filter":{"reason":"uncertain"}}`:                             {"/accept_uncertain", "must be true: the effect of these jobs may have happened already, and may happen again"},
 		`{"filter":{},"action":"delete","accept_uncertain":true,"x":1}`: {"/x", "unknown member; known are action, filter, accept_uncertain, per_second, stop_share, review"},
 	} {
 		for _, path := range []string{"", "/preview"} {
-			d := r.replay("operate", path, body).fails(problem.Invalid)
+			a := r.replay("operate", path, body)
+			if a.status != 422 {
+				t.Errorf("%s %s is answered %d", path, body, a.status)
+				continue
+			}
+			d := a.fails(problem.Invalid)
 			t.Run(body, func(t *testing.T) { d.faults(t, want...) })
 		}
 	}
+	// To look is to accept nothing.
+	const uncertain = `{"filter":{"reason":"uncertain"}}`
+	is[Preview](r.replay("operate", "/preview", uncertain), 200)
+	r.replay("operate", "", uncertain).fails(problem.Invalid).faults(t,
+		"/accept_uncertain", "must be true: the effect of these jobs may have happened already, and may happen again")
 }
 
 // TestAReplayIsOfAQueueThatItsKeySees has a key for one queue.
