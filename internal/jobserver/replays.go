@@ -119,8 +119,9 @@ func (c *checker) statusOf(f *store.Selection, fits ...job.Status) {
 // PreviewReplay counts what a replay would have to do. Errors: *InvalidError, or
 // the store's.
 func (s *Server) PreviewReplay(ctx context.Context, by Principal, n NewReplay) (store.Preview, error) {
-	// To look is to accept nothing.
-	n.Uncertainty = store.Uncertainty(n.Selection.Reason == job.ReasonUncertain)
+	if n.Selection.Reason == job.ReasonUncertain { // to look is to accept nothing
+		n.Uncertainty = store.Uncertainty(n.Action == "" || n.Action == store.ActionRetry)
+	}
 	r, err := n.checked(by, s.store.Now())
 	if err != nil {
 		return store.Preview{}, err
