@@ -113,6 +113,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.cleanup.add(a.closeEngine)
+	a.jobs.serve(a.engine)
 	a.sources.app, a.sources.stopping = a, make(chan struct{})
 	a.levers = adminapi.NewLevers()
 	next, err := a.sources.prepare(c)

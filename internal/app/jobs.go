@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/httpapi"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
@@ -22,9 +23,10 @@ import (
 
 // Jobs is the job server of a configuration and its store. A nil *Jobs is none.
 type Jobs struct {
-	store  *sqlite.Store
-	server *jobserver.Server
-	log    *slog.Logger
+	store   *sqlite.Store
+	server  *jobserver.Server
+	deliver *eventDeliverer
+	log     *slog.Logger
 
 	stopping context.Context // ends with Stop
 	stop     context.CancelFunc
@@ -48,23 +50,41 @@ func OpenJobs(c *config.Config, log *slog.Logger) (*Jobs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobsConfig(c.Jobs), Log: log})
+	j := &Jobs{store: s, log: log}
+	j.stopping, j.stop = context.WithCancel(context.Background())
+	j.deliver = newEventDeliverer(c.Jobs, j.stopping, log)
+	j.server, err = jobserver.NewServer(jobserver.Options{Store: s, Config: jobsConfig(c.Jobs), Deliver: j.deliver, Log: log})
+	if err == nil {
+		err = j.server.Open(context.Background())
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	j := &Jobs{store: s, server: server, log: log}
-	j.stopping, j.stop = context.WithCancel(context.Background())
 	return j, nil
 }
 
 // jobsConfig is what the job server is to know of a configuration.
 func jobsConfig(j *config.Jobs) jobserver.Config {
 	c := jobserver.Config{
-		Project: j.Retry, Queues: map[string]jobserver.Queue{},
-		Retention: store.Retention{Finished: j.KeepFinished, DeadLetters: j.KeepDeadLetters},
+		Project: j.Retry, Queues: map[string]jobserver.Queue{}, Endpoints: map[string]jobserver.Endpoint{},
+		Tasks: map[lane.Task]jobserver.Task{}, Subscriptions: map[string]jobserver.Subscription{},
+		Retention: store.Retention{Finished: j.KeepFinished, DeadLetters: j.KeepDeadLetters, Events: j.KeepEvents},
 	}
 	for name, q := range j.Queues {
-		c.Queues[name] = jobserver.Queue{Lease: q.Lease, Timeout: q.Timeout, Retry: q.Retry}
+		c.Queues[name] = jobserver.Queue{Lease: q.Lease, Timeout: q.Timeout, Concurrency: q.Concurrency, Retry: q.Retry}
+	}
+	for name, e := range j.Endpoints {
+		c.Endpoints[name] = jobserver.Endpoint{Retry: e.Retry, Rate: e.Rate, Concurrency: e.Concurrency, Circuit: &e.Circuit}
+	}
+	for name, t := range j.Tasks {
+		c.Tasks[name] = jobserver.Task{Retry: t.Retry, Timeout: t.Timeout, Endpoint: t.Endpoint, Repeat: t.Repeat, Input: t.Input, Output: t.Output}
+	}
+	for _, s := range j.Subscriptions {
+		sub := jobserver.Subscription{Queues: s.Queues, To: s.To}
+		for _, e := range s.Events {
+			sub.Events = append(sub.Events, store.EventType(e))
+		}
+		c.Subscriptions[s.Name] = sub
 	}
 	return c
 }
@@ -82,7 +102,11 @@ func (j *Jobs) configure(c *config.Config, older []*config.Config) error {
 	for _, old := range older {
 		maps.Copy(next.Leaving, jobsConfig(old.Jobs).Queues)
 	}
-	return j.server.Configure(next) // which was checked by the same rules
+	if err := j.server.Configure(next); err != nil { // which was checked by the same rules
+		return err
+	}
+	j.deliver.configure(c.Jobs)
+	return nil
 }
 
 // Store returns the store.
@@ -142,6 +166,13 @@ func OpenLocalJobs(c *config.Config, log *slog.Logger) (*LocalJobs, error) {
 
 // Close closes the store and gives the folder up.
 func (l *LocalJobs) Close() error { return errors.Join(l.Jobs.Close(), l.state.Close()) }
+
+// serve says where destinations of the relay are found, for subscriptions.
+func (j *Jobs) serve(e *Engine) {
+	if j != nil {
+		j.deliver.attach(e.Destination)
+	}
+}
 
 // Run begins to keep the store in order, until Close.
 func (j *Jobs) Run() {
@@ -211,6 +242,7 @@ func (j *Jobs) Close() error {
 		j.end()
 		<-j.ended
 	}
+	j.deliver.Close()
 	return j.store.Close()
 }
 

@@ -9,8 +9,10 @@ import (
 
 	"github.com/pawlhq/pawl/internal/adminapi"
 	"github.com/pawlhq/pawl/internal/config"
+	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
@@ -47,6 +49,8 @@ func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
 			job.OutcomeSucceeded: t.Succeeded, job.OutcomeFailed: t.Failed, job.OutcomeReleased: t.Released,
 			job.OutcomeTimedOut: t.TimedOut, job.OutcomeLost: t.Lost, job.OutcomeUnreceived: t.Unreceived,
 		},
+		Cancelled: t.Cancelled, Retried: t.Retried, Deleted: t.Deleted, Delivered: t.Delivered, Undelivered: t.DeliveriesFailed,
+		Delay: jobHistogram(t.Delay), Run: jobHistogram(t.Run), Circuits: map[circuit.State]int64{},
 		Parked: v.Parked, Bytes: v.Bytes, WALBytes: v.WALBytes, Commits: v.Commits, Operations: v.Operations,
 		LastCommit: v.LastCommit, Lanes: v.Lanes,
 	}
@@ -81,7 +85,36 @@ func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
 	for name, n := range counts {
 		s.Queues = append(s.Queues, telemetry.QueueState{Name: name, Jobs: n})
 	}
+	j.addWaits(s, counts)
 	return s
+}
+
+// addWaits adds how long due jobs wait and which circuits are not closed, as far
+// as the store can be read.
+func (j *Jobs) addWaits(s *telemetry.JobState, counts map[string]map[job.Status]int64) {
+	if oldest, err := j.server.OldestDue(context.Background()); err == nil {
+		for name, d := range oldest {
+			if counts[name] == nil {
+				name = telemetry.OtherQueues
+			}
+			s.Queues = append(s.Queues, telemetry.QueueState{Name: name, Oldest: d})
+		}
+	}
+	if open, err := j.server.OpenCircuits(context.Background()); err == nil {
+		for _, c := range open {
+			s.Circuits[c.State]++
+		}
+	}
+}
+
+func jobHistogram(h jobserver.Histogram) telemetry.JobHistogram {
+	bounds := jobserver.Buckets()
+	last := len(bounds)
+	t := telemetry.JobHistogram{Buckets: make(map[float64]uint64, last), Count: uint64(h.Counts[last]), Sum: h.Sum}
+	for i, b := range bounds {
+		t.Buckets[b] = uint64(h.Counts[i])
+	}
+	return t
 }
 
 // status is how the queues stand that the configuration names, the relay's own

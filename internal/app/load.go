@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
+	"github.com/pawlhq/pawl/internal/store"
 	"github.com/pawlhq/pawl/internal/transform/jq"
 	"github.com/pawlhq/pawl/internal/transform/schema"
 )
@@ -21,6 +22,11 @@ func Load(paths []string, kinds *connector.Registry) (*config.Config, *config.Re
 			return err
 		},
 		CheckStore: checkStore,
+		CheckContract: func(text []byte) error {
+			_, err := schema.Compile(text)
+			return err
+		},
+		EventTypes: eventTypes(),
 	})
 }
 
@@ -32,4 +38,13 @@ func checkStore(s config.Store) error {
 		return err
 	}
 	return store.Close()
+}
+
+// eventTypes are the types of event that subscriptions may name.
+func eventTypes() []string {
+	var names []string
+	for _, e := range store.EventTypes() {
+		names = append(names, string(e))
+	}
+	return names
 }

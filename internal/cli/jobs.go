@@ -29,13 +29,14 @@ or elsewhere.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q for pawl jobs; it has create, list, get and watch", args[0])
+				return usagef("unknown command %q for pawl jobs; it has create, list, get, watch, explain, retry, cancel and delete", args[0])
 			}
 			return c.Help()
 		},
 	}
 	var f apiFlags
-	for _, sub := range []*cobra.Command{jobsCreateCommand(sh, &f), jobsListCommand(sh, &f), jobsGetCommand(sh, &f), jobsWatchCommand(sh, &f)} {
+	for _, sub := range []*cobra.Command{jobsCreateCommand(sh, &f), jobsListCommand(sh, &f), jobsGetCommand(sh, &f), jobsWatchCommand(sh, &f),
+		jobsExplainCommand(sh, &f), jobsRetryCommand(sh, &f), jobsCancelCommand(sh, &f), jobsDeleteCommand(sh, &f)} {
 		f.add(sub)
 		c.AddCommand(sh.talks(sub))
 	}

@@ -100,37 +100,39 @@ func (j *newJob) parse(sh *shell) error {
 		}
 		j.RunAt = new(httpapi.Time(at.UTC().Format(time.RFC3339Nano)))
 	}
-	return j.parseRetry()
+	j.Retry, err = parseRetry(j.retry)
+	return err
 }
 
-func (j *newJob) parseRetry() error {
-	if len(j.retry) == 0 {
-		return nil
+// parseRetry reads one level of a policy; nil where nothing is said.
+func parseRetry(said map[string]string) (*httpapi.Retry, error) {
+	if len(said) == 0 {
+		return nil, nil
 	}
-	j.Retry = &httpapi.Retry{}
-	for name, text := range j.retry {
+	r := &httpapi.Retry{}
+	for name, text := range said {
 		var err error
 		switch name {
 		case job.FieldMaxAttempts:
 			var n int
 			n, err = strconv.Atoi(text)
-			j.Retry.MaxAttempts = &n
+			r.MaxAttempts = &n
 		case job.FieldFactor:
-			j.Retry.Factor, err = number(text)
+			r.Factor, err = number(text)
 		case job.FieldJitter:
-			j.Retry.Jitter, err = number(text)
+			r.Jitter, err = number(text)
 		case job.FieldInitial:
-			j.Retry.Initial, err = span(text)
+			r.Initial, err = span(text)
 		case job.FieldMaxDelay:
-			j.Retry.MaxDelay, err = span(text)
+			r.MaxDelay, err = span(text)
 		default:
-			return usagef("--retry: there is no %q; it has max_attempts, initial, factor, max_delay and jitter", name)
+			return nil, usagef("--retry: there is no %q; it has max_attempts, initial, factor, max_delay and jitter", name)
 		}
 		if err != nil {
-			return usagef("--retry: %s=%s can't be read", name, text)
+			return nil, usagef("--retry: %s=%s can't be read", name, text)
 		}
 	}
-	return nil
+	return r, nil
 }
 
 func number(text string) (*float64, error) {

@@ -89,7 +89,7 @@ Nothing is dropped without a trace.`,
 		sh.prints(chaosCommand(sh)),
 		sh.talks(tailCommand(sh)), sh.talks(statusCommand(sh)), sh.talks(reloadCommand(sh)), sh.talks(pauseCommand(sh)), sh.talks(resumeCommand(sh)),
 		sh.talks(breakerCommand(sh)), sh.talks(holdCommand(sh)), sh.talks(rateCommand(sh)),
-		dlqCommand(sh), jobsCommand(sh), keysCommand(sh), sh.talks(backupCommand(sh)), schemaCommand(sh), sh.prints(versionCommand(sh)),
+		dlqCommand(sh), jobsCommand(sh), replayCommand(sh), queuesCommand(sh), tasksCommand(sh), endpointsCommand(sh), eventsCommand(sh), keysCommand(sh), sh.talks(backupCommand(sh)), schemaCommand(sh), sh.prints(versionCommand(sh)),
 	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -7,6 +7,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json/jsontext"
 	"errors"
 	"flag"
 	"os"
@@ -157,7 +158,14 @@ func testOptions() Options {
 			}
 			return nil
 		},
-		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		CheckContract: func(text []byte) error {
+			if !jsontext.Value(text).IsValid() {
+				return errors.New("is no JSON")
+			}
+			return nil
+		},
+		EventTypes: []string{"job.created", "job.failed", "circuit.opened"},
+		LookupEnv:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	}
 }
 

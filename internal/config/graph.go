@@ -225,6 +225,11 @@ func (l *loader) checkUse() {
 	for _, name := range l.written.DeadLetter.Fallback {
 		reach(name)
 	}
+	for _, s := range l.written.Jobs.Subscriptions {
+		for _, name := range s.To {
+			reach(name)
+		}
+	}
 	for i := range l.sources {
 		s := &l.sources[i]
 		if _, ok := routed[s.Name]; !ok && s.Name != "" {

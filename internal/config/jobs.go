@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -26,9 +27,18 @@ type Jobs struct {
 	NetworkFilesystem NetworkFilesystem
 	// KeepFinished and KeepDeadLetters are how long jobs that ended are kept.
 	KeepFinished, KeepDeadLetters time.Duration
+	// KeepEvents is how long events can be read.
+	KeepEvents time.Duration
 	// Retry is the project's level of every job's policy.
-	Retry  job.Overlay
-	Queues map[string]Queue
+	Retry     job.Overlay
+	Queues    map[string]Queue
+	Endpoints map[string]Endpoint
+	Tasks     map[lane.Task]Task
+	// Subscriptions send events to destinations of the relay.
+	Subscriptions []Subscription
+	// PrivateWebhooks says whether webhooks that are subscribed over the API may
+	// be at addresses that are not on the public internet.
+	PrivateWebhooks PrivateWebhooks
 	// AdminKey is a key with scope admin that is good from the start: the
 	// secret PAWL_ADMIN_KEY. Empty for none.
 	AdminKey setting.Secret
@@ -65,7 +75,9 @@ type Queue struct {
 	Lease time.Duration
 	// Timeout bounds an attempt.
 	Timeout time.Duration
-	Retry   job.Overlay
+	// Concurrency is how many attempts run at once; 0 is any number.
+	Concurrency int
+	Retry       job.Overlay
 }
 
 // The bounds of a queue's settings and of retention; the job server's own are
@@ -82,6 +94,8 @@ const (
 	// DefaultKeepFinished a week to look back at what went well.
 	DefaultKeepDeadLetters = 30 * 24 * time.Hour
 	DefaultKeepFinished    = 7 * 24 * time.Hour
+	// DefaultKeepEvents leaves a reader that was away a week to come back.
+	DefaultKeepEvents = 7 * 24 * time.Hour
 	// MaxQueues bounds the queues: each is a label of metrics.
 	MaxQueues = 1000
 )
@@ -101,24 +115,30 @@ const (
 )
 
 type writtenJobs struct {
-	Listen    string                  `yaml:"listen" secret:"never" default:"http.listen" doc:"host:port of the API of producers and workers; it shares http.listen unless set"`
-	TLS       *setting.ServerTLS      `yaml:"tls" doc:"files that make jobs.listen speak TLS; where http.listen is shared, http.tls counts"`
-	Store     string                  `yaml:"store" default:"sqlite" doc:"where jobs are kept: sqlite is the file pawl.db in the state folder, sqlite:PATH another file"`
-	NetworkFS bool                    `yaml:"allow_network_filesystem" default:"false" doc:"let the store be on a network file system, whose locks and flushes may lose jobs"`
-	Retention writtenRetention        `yaml:"retention" doc:"how long jobs that ended are kept, with their attempts, logs and idempotency keys; 24h to 3650d"`
-	Retry     writtenJobRetry         `yaml:"retry" doc:"how jobs are retried, unless their queue or they themselves say otherwise"`
-	Queues    map[string]writtenQueue `yaml:"queues" doc:"the queues by name: letters, digits and . _ : - , not beginning with relay:"`
+	Listen          string                        `yaml:"listen" secret:"never" default:"http.listen" doc:"host:port of the API of producers and workers; it shares http.listen unless set"`
+	TLS             *setting.ServerTLS            `yaml:"tls" doc:"files that make jobs.listen speak TLS; where http.listen is shared, http.tls counts"`
+	Store           string                        `yaml:"store" default:"sqlite" doc:"where jobs are kept: sqlite is the file pawl.db in the state folder, sqlite:PATH another file"`
+	NetworkFS       bool                          `yaml:"allow_network_filesystem" default:"false" doc:"let the store be on a network file system, whose locks and flushes may lose jobs"`
+	Retention       writtenRetention              `yaml:"retention" doc:"how long jobs that ended are kept, with their attempts, logs and idempotency keys; 24h to 3650d"`
+	Retry           writtenJobRetry               `yaml:"retry" doc:"how jobs are retried, unless their queue or they themselves say otherwise"`
+	Queues          map[string]writtenQueue       `yaml:"queues" doc:"the queues by name: letters, digits and . _ : - , not beginning with relay:"`
+	Endpoints       map[string]writtenJobEndpoint `yaml:"endpoints" doc:"the outside services that jobs call, by name; one that is not here is made when a job names it"`
+	Tasks           map[string]writtenTask        `yaml:"tasks" doc:"the contracts of tasks, by name@version; a task that is not here has none, and needs none"`
+	Subscriptions   []writtenSubscription         `yaml:"subscriptions" doc:"which events go to which destinations"`
+	PrivateWebhooks bool                          `yaml:"allow_private_webhooks" default:"false" doc:"let webhooks that are subscribed over the API be at private, loopback and link-local addresses"`
 }
 
 type writtenRetention struct {
 	DeadLetters setting.Duration `yaml:"dead_letters" default:"30d" doc:"jobs that failed for good"`
 	Finished    setting.Duration `yaml:"finished" default:"7d" doc:"jobs that succeeded or were cancelled"`
+	Events      setting.Duration `yaml:"events" default:"7d" doc:"events, for who reads them late"`
 }
 
 type writtenQueue struct {
-	Lease   *setting.Duration `yaml:"lease" default:"30s" doc:"how long a worker may be silent before its job goes to another; 1s to 1h"`
-	Timeout *setting.Duration `yaml:"timeout" default:"5m" doc:"how long an attempt may take; 1s to 24h"`
-	Retry   writtenJobRetry   `yaml:"retry" doc:"how its jobs are retried; what is not said is jobs.retry's"`
+	Lease       *setting.Duration `yaml:"lease" default:"30s" doc:"how long a worker may be silent before its job goes to another; 1s to 1h"`
+	Timeout     *setting.Duration `yaml:"timeout" default:"5m" doc:"how long an attempt may take; 1s to 24h"`
+	Concurrency *int              `yaml:"concurrency" doc:"how many attempts may run at once, 1 to 100000; any number unless said"`
+	Retry       writtenJobRetry   `yaml:"retry" doc:"how its jobs are retried; what is not said is jobs.retry's"`
 }
 
 // writtenJobRetry is one level of a job's policy. nil says nothing.
@@ -163,15 +183,19 @@ func storeFile(store string) string {
 }
 
 func (l *loader) buildJobs(state string) *Jobs {
-	o, said := l.said["jobs"]
-	if !said {
+	o, on := l.said["jobs"]
+	if !on {
 		return nil
 	}
 	w := &l.written.Jobs
 	j := &Jobs{
 		Listen: w.Listen, TLS: w.TLS, File: o.file.resolve(storeFile(w.Store)), NetworkFilesystem: NetworkFilesystemRefused,
-		KeepFinished: w.Retention.Finished.D(), KeepDeadLetters: w.Retention.DeadLetters.D(),
-		Retry: w.Retry.overlay(), Queues: map[string]Queue{}, At: o.at(),
+		KeepFinished: w.Retention.Finished.D(), KeepDeadLetters: w.Retention.DeadLetters.D(), KeepEvents: w.Retention.Events.D(),
+		Retry: w.Retry.overlay(), Queues: map[string]Queue{}, Endpoints: buildEndpoints(w.Endpoints), Tasks: l.buildTasks(o, w.Tasks),
+		Subscriptions: buildSubscriptions(w.Subscriptions), PrivateWebhooks: PrivateWebhooksRefused, At: o.at(),
+	}
+	if w.PrivateWebhooks {
+		j.PrivateWebhooks = PrivateWebhooksAllowed
 	}
 	if j.File == "" {
 		j.File = storeIn(state)
@@ -184,7 +208,7 @@ func (l *loader) buildJobs(state string) *Jobs {
 		j.Listen, j.TLS = l.written.HTTP.Listen, l.written.HTTP.TLS
 	}
 	for name, q := range w.Queues {
-		built := Queue{Lease: DefaultLease, Timeout: DefaultJobTimeout, Retry: q.Retry.overlay()}
+		built := Queue{Lease: DefaultLease, Timeout: DefaultJobTimeout, Concurrency: said(q.Concurrency, 0), Retry: q.Retry.overlay()}
 		if q.Lease != nil {
 			built.Lease = q.Lease.D()
 		}
@@ -241,6 +265,7 @@ func (l *loader) checkJobs() {
 	}
 	keep("dead_letters", w.Retention.DeadLetters)
 	keep("finished", w.Retention.Finished)
+	keep("events", w.Retention.Events)
 	l.checkJobRetry(o.file, child(o.node, "retry"), &w.Retry)
 	list := child(o.node, "queues")
 	if len(w.Queues) > MaxQueues {
@@ -250,6 +275,9 @@ func (l *loader) checkJobs() {
 		q := w.Queues[name]
 		l.checkQueue(origin{o.file, child(list, name)}, keyNode(list, name), name, &q)
 	}
+	l.checkEndpoints(origin{o.file, child(o.node, "endpoints")}, w.Endpoints)
+	l.checkTasks(origin{o.file, child(o.node, "tasks")}, w.Tasks)
+	l.checkSubscriptions(origin{o.file, child(o.node, "subscriptions")}, w.Subscriptions)
 }
 
 // checkJobsAddress looks at where the job API listens.
@@ -305,13 +333,9 @@ func (l *loader) checkQueue(o origin, key *yaml.Node, name string, q *writtenQue
 	case job.BadName(name) != "":
 		l.errorf(o.file, key, "bad name %q of a queue; use 1 to %d letters, digits, . _ : and -", name, job.MaxName)
 	}
-	bound := func(field string, d *setting.Duration, least, most time.Duration) {
-		if d != nil && (d.D() < least || d.D() > most) {
-			l.errorf(o.file, find(o.node, field), "%s must be from %s to %s, not %s", field, setting.Duration(least), setting.Duration(most), *d)
-		}
-	}
-	bound("lease", q.Lease, MinLease, MaxLease)
-	bound("timeout", q.Timeout, MinJobTimeout, MaxJobTimeout)
+	l.checkSpan(o, "lease", q.Lease, MinLease, MaxLease)
+	l.checkSpan(o, "timeout", q.Timeout, MinJobTimeout, MaxJobTimeout)
+	l.checkConcurrency(o, q.Concurrency)
 	l.checkJobRetry(o.file, child(o.node, "retry"), &q.Retry)
 }
 

@@ -8,7 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/setting"
 )
 
@@ -22,10 +25,10 @@ jobs:
   listen: 127.0.0.1:7078
   store: sqlite:kept/jobs.db
   allow_network_filesystem: true
-  retention: { dead_letters: 60d, finished: 1d }
+  retention: { dead_letters: 60d, finished: 1d, events: 36h }
   retry: { max_attempts: 3, jitter: 10% }
   queues:
-    emails: { lease: 1m, timeout: 2h, retry: { max_attempts: 1, initial: 0s, factor: 1.5, max_delay: 0s } }
+    emails: { lease: 1m, timeout: 2h, concurrency: 50, retry: { max_attempts: 1, initial: 0s, factor: 1.5, max_delay: 0s } }
     "a.b:c": {}
 `)
 	c, report := Load([]string{path}, testOptions())
@@ -34,14 +37,15 @@ jobs:
 	}
 	want := &Jobs{
 		Listen: "127.0.0.1:7078", File: filepath.Join(dir, "kept", "jobs.db"), NetworkFilesystem: NetworkFilesystemAllowed,
-		KeepFinished: 24 * time.Hour, KeepDeadLetters: 60 * 24 * time.Hour,
+		KeepFinished: 24 * time.Hour, KeepDeadLetters: 60 * 24 * time.Hour, KeepEvents: 36 * time.Hour,
 		Retry: job.Overlay{MaxAttempts: new(3), Jitter: new(0.1)},
 		Queues: map[string]Queue{
-			"emails": {Lease: time.Minute, Timeout: 2 * time.Hour, Retry: job.Overlay{
+			"emails": {Lease: time.Minute, Timeout: 2 * time.Hour, Concurrency: 50, Retry: job.Overlay{
 				MaxAttempts: new(1), Initial: new(time.Duration(0)), Factor: new(1.5), MaxDelay: new(time.Duration(0)),
 			}},
 			"a.b:c": {Lease: DefaultLease, Timeout: DefaultJobTimeout},
 		},
+		Endpoints: map[string]Endpoint{}, Tasks: map[lane.Task]Task{}, PrivateWebhooks: PrivateWebhooksRefused,
 		At: Place{File: path, Line: 3, Column: 3},
 	}
 	if d := cmp.Diff(want, c.Jobs, cmp.Comparer(func(a, b setting.Secret) bool { return a == b })); d != "" {
@@ -52,6 +56,71 @@ jobs:
 	}
 	if moved := c.InState("elsewhere"); moved.Jobs.File != c.Jobs.File {
 		t.Errorf("a file that was named moved along to %s", moved.Jobs.File)
+	}
+}
+
+// Would catch: a setting of an endpoint, a task or a subscription that gets lost
+// on its way, a schema that is looked for beside the wrong folder or that a reload
+// does not read again, a default that the job server does not have.
+func TestContracts(t *testing.T) {
+	dir := t.TempDir()
+	path, input := filepath.Join(dir, "pawl.yaml"), filepath.Join(dir, "schemas", "in.json")
+	write(t, input, `{"type":"object"}`)
+	write(t, filepath.Join(dir, "schemas", "out.json"), `true`)
+	write(t, path, `
+jobs:
+  allow_private_webhooks: true
+  endpoints:
+    mailer: { rate: { per_second: 20 }, concurrency: 7, circuit: { failures: 3, cooldown: 2m }, retry: { max_attempts: 4 } }
+    crm: { rate: { per_second: 0.5, burst: 9 } }
+    plain: {}
+  tasks:
+    "welcome@1": { endpoint: mailer, timeout: 1m, repeat: unsafe, retry: { factor: 3 }, input_schema: schemas/in.json, output_schema: schemas/out.json }
+    "plain@2026-01": {}
+  subscriptions:
+    - { events: [job.failed], to: [chat, log] }
+    - { name: circuits, events: [circuit.opened, job.created], queues: [emails], to: [chat] }
+destinations: [ { name: chat, type: stdout }, { name: log, type: stdout } ]
+`)
+	c, report := Load([]string{path}, testOptions())
+	if len(report.Problems) > 0 {
+		t.Fatal(report.Problems)
+	}
+	type part struct {
+		Endpoints     map[string]Endpoint
+		Tasks         map[lane.Task]Task
+		Subscriptions []Subscription
+		Private       PrivateWebhooks
+	}
+	want := part{
+		map[string]Endpoint{
+			"mailer": {
+				Rate: &limit.Rate{PerSecond: 20, Burst: 20}, Concurrency: 7, Circuit: circuit.Settings{Failures: 3, Cooldown: 2 * time.Minute},
+				Retry: job.Overlay{MaxAttempts: new(4)},
+			},
+			"crm":   {Rate: &limit.Rate{PerSecond: 0.5, Burst: 9}, Circuit: circuit.Defaults()},
+			"plain": {Circuit: circuit.Defaults()},
+		},
+		map[lane.Task]Task{
+			{Name: "welcome", Version: "1"}: {
+				Endpoint: "mailer", Timeout: time.Minute, Repeat: job.RepeatUnsafe, Retry: job.Overlay{Factor: new(3.0)},
+				Input: []byte(`{"type":"object"}`), Output: []byte("true"),
+			},
+			{Name: "plain", Version: "2026-01"}: {Repeat: job.RepeatSafe},
+		},
+		[]Subscription{
+			{Name: "chat.log", Events: []string{"job.failed"}, To: []string{"chat", "log"}},
+			{Name: "circuits", Events: []string{"circuit.opened", "job.created"}, Queues: []string{"emails"}, To: []string{"chat"}},
+		},
+		PrivateWebhooksAllowed,
+	}
+	if d := cmp.Diff(want, part{c.Jobs.Endpoints, c.Jobs.Tasks, c.Jobs.Subscriptions, c.Jobs.PrivateWebhooks}); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	write(t, input, `{"type":"array"}`)
+	again, _ := Load([]string{path}, testOptions())
+	if got := string(again.Jobs.Tasks[lane.Task{Name: "welcome", Version: "1"}].Input); got != `{"type":"array"}` {
+		t.Errorf("after the file has changed the schema is %s", got)
 	}
 }
 

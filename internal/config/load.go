@@ -28,6 +28,12 @@ type Options struct {
 	// without talking to it; nil checks none. Its error begins with the key that
 	// it is about and a colon, and tells no secret.
 	CheckStore func(s Store) error
+	// CheckContract says what is wrong with the JSON Schema of a task's contract,
+	// which refers to nothing but itself. nil checks none.
+	CheckContract func(text []byte) error
+	// EventTypes are the types of event that subscriptions may name; nil checks
+	// none.
+	EventTypes []string
 	// LookupEnv reads the environment; nil is os.LookupEnv.
 	LookupEnv func(name string) (string, bool)
 }

@@ -238,8 +238,10 @@ func defaultWritten() written {
 		Log:             writtenLog{Level: "info", Format: LogAuto},
 		Telemetry:       writtenTelemetry{Traces: writtenTraces{SampleRatio: 1}},
 		Jobs: writtenJobs{
-			Store:     storeSQLite,
-			Retention: writtenRetention{DeadLetters: setting.Duration(DefaultKeepDeadLetters), Finished: setting.Duration(DefaultKeepFinished)},
+			Store: storeSQLite,
+			Retention: writtenRetention{
+				DeadLetters: setting.Duration(DefaultKeepDeadLetters), Finished: setting.Duration(DefaultKeepFinished), Events: setting.Duration(DefaultKeepEvents),
+			},
 		},
 		DeadLetter: writtenDeadLetter{Type: DeadLetterFile},
 	}

@@ -158,7 +158,7 @@ func TestAClaimThatMayNotWaitIsTold(t *testing.T) {
 func rigWith(t *testing.T, base *rig, seen store.Store) *rig {
 	t.Helper()
 	r := *base
-	server, err := jobserver.NewServer(jobserver.Options{Store: seen, Config: jobserver.Config{Queues: someQueues}})
+	server, err := jobserver.NewServer(jobserver.Options{Store: seen, Config: someConfig})
 	if err != nil {
 		t.Fatal(err)
 	}

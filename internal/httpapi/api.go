@@ -38,10 +38,11 @@ type api struct {
 	stopping context.Context
 	document []byte
 	memory   *memory
+	streams  *places
 }
 
 func newAPI(o Options, m *memory) *api {
-	a := &api{server: o.Server, store: o.Store, log: o.Log, stopping: o.Stopping, memory: m}
+	a := &api{server: o.Server, store: o.Store, log: o.Log, stopping: o.Stopping, memory: m, streams: openStreams}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json/jsontext"
 	"maps"
 	"slices"
@@ -120,7 +121,10 @@ func (a *api) appendJob(b []byte, j *job.Job, d detail) []byte {
 	b = appendInt(append(b, `,"lost":`...), j.Counts.Lost)
 	b = appendInt(append(b, `,"unreceived":`...), j.Counts.Unreceived)
 	b = appendPolicy(b, &j.Policy)
-	b = appendFlag(append(b, `,"dead_letter":`...), j.Status == job.Failed)
+	b = appendContract(b, &j.Policy)
+	b = appendFlag(append(b, `,"synthetic":`...), j.Kind == job.Synthetic)
+	b = appendTextOrNull(append(b, `,"unique":`...), j.Unique)
+	b = appendFlag(append(b, `,"dead_letter":`...), j.Reason != "")
 	b = appendTextOrNull(append(b, `,"reason":`...), string(j.Reason))
 	b = appendValueOrNull(append(b, `,"result":`...), j.Result)
 	b = appendError(append(b, `,"last_error":`...), j.LastError)
@@ -199,6 +203,25 @@ func appendPolicy(b []byte, s *job.Snapshot) []byte {
 	b = appendText(append(b, `,"max_delay":`...), string(s.From.MaxDelay))
 	b = appendText(append(b, `,"jitter":`...), string(s.From.Jitter))
 	return append(b, '}')
+}
+
+// appendContract writes what a job keeps of its task's contract.
+func appendContract(b []byte, s *job.Snapshot) []byte {
+	if s.Repeat == job.RepeatUnsafe {
+		b = append(b, `,"repeat":"unsafe"`...)
+	} else {
+		b = append(b, `,"repeat":"safe"`...)
+	}
+	b = appendHash(b, `,"input_schema":"`, &s.Input)
+	return appendHash(b, `,"output_schema":"`, &s.Output)
+}
+
+// appendHash writes a member for a schema; none for no schema.
+func appendHash(b []byte, member string, h *job.SchemaHash) []byte {
+	if *h == (job.SchemaHash{}) {
+		return b
+	}
+	return append(hex.AppendEncode(append(b, member...), h[:]), '"')
 }
 
 func appendError(b []byte, e *job.Error) []byte {

@@ -34,7 +34,9 @@ func richJob() *job.Job {
 		Policy: job.Snapshot{
 			Policy: job.Policy{MaxAttempts: 8, Initial: 10 * time.Second, Factor: 2.5, MaxDelay: time.Hour, Jitter: 1e-9},
 			From:   job.Levels{MaxAttempts: job.LevelJob, Initial: job.LevelQueue, Factor: job.LevelProject, MaxDelay: job.LevelBuiltIn, Jitter: job.LevelJob},
+			Repeat: job.RepeatUnsafe, Input: job.SchemaHash(bytes.Repeat([]byte{0xa5}, 32)), Output: job.SchemaHash(bytes.Repeat([]byte{0x0f}, 32)),
 		},
+		Kind: job.Synthetic, Unique: `invoice "7"`,
 		CreatedAt: moment, RunAt: moment.Add(time.Second), FinishedAt: moment.Add(time.Minute), Status: job.Failed, Attempt: 3,
 		Counts: job.Counts{Charged: 2, Lost: 1, LostInRow: 1, Unreceived: 4}, Reason: job.ReasonExhausted, Result: []byte(`[1, 2]`),
 		LastError: &job.Error{Type: "HttpError", Message: "503 \"no\"\n<b>\u2028", Stack: "at x"},
@@ -112,12 +114,13 @@ func silent() *api { return &api{log: slog.New(slog.DiscardHandler)} }
 
 func TestAJobIsWrittenAsItsType(t *testing.T) {
 	got := string(silent().appendJob(nil, richJob(), withAttempts))
-	const want = `{"id":"job_01k00000000000000000000000","queue":"emails","task":"send","version":"2","endpoint":"mailer","status":"failed","priority":-3,` +
+	want := `{"id":"job_01k00000000000000000000000","queue":"emails","task":"send","version":"2","endpoint":"mailer","status":"failed","priority":-3,` +
 		`"payload":{ "user_id" : 7.0 , "z":"\u00e9" },"tags":["a","b:c"],"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",` +
 		`"timeout":"1m30s","run_at":"2026-12-01T03:00:01.007Z","created_at":"2026-12-01T03:00:00.007Z","finished_at":"2026-12-01T03:01:00.007Z",` +
 		`"attempt":3,"attempts_charged":2,"lost":1,"unreceived":4,` +
 		`"retry":{"max_attempts":8,"initial":"10s","factor":2.5,"max_delay":"1h","jitter":1e-09},` +
 		`"retry_from":{"max_attempts":"job","initial":"queue","factor":"project","max_delay":"built-in","jitter":"job"},` +
+		`"repeat":"unsafe","input_schema":"` + strings.Repeat("a5", 32) + `","output_schema":"` + strings.Repeat("0f", 32) + `","synthetic":true,"unique":"invoice \"7\"",` +
 		`"dead_letter":true,"reason":"exhausted","result":[1, 2],"last_error":{"type":"HttpError","message":"503 \"no\"\n<b>` + "\u2028" + `","stack":"at x"},` +
 		`"attempts":[{"number":1,"worker":"worker-1","started_at":"2026-12-01T03:00:00.007Z","duration_ms":812,"outcome":"failed","charged":true,` +
 		`"error":{"type":"","message":"no type ` + "\ufffd" + `"},"next_run_at":"2026-12-01T03:00:01.007Z","note":"cut"},` +

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -23,6 +24,8 @@ type instant struct {
 	key store.Key
 	job *job.Job
 }
+
+func (s *instant) SetLimits(context.Context, map[lane.Gate]store.Limits) error { return nil }
 
 func (s *instant) Now() time.Time { return moment }
 func (s *instant) KeyByHash(context.Context, [32]byte) (store.Key, error) {

@@ -20,7 +20,7 @@ const KeyHeader = "Idempotency-Key"
 
 // The members of requests, in the order in which errors list them.
 var (
-	newMembers   = []string{"queue", "task", "version", "endpoint", "payload", "priority", "run_at", "delay", "timeout", "retry", "tags"}
+	newMembers   = []string{"queue", "task", "version", "endpoint", "payload", "priority", "run_at", "delay", "timeout", "retry", "tags", "unique", "synthetic"}
 	itemMembers  = append(newMembers[:len(newMembers):len(newMembers)], "idempotency_key")
 	retryMembers = []string{job.FieldMaxAttempts, job.FieldInitial, job.FieldFactor, job.FieldMaxDelay, job.FieldJitter}
 	batchMembers = []string{"jobs"}
@@ -53,6 +53,12 @@ func readNew(r *wirejson.Reader, members []string) jobserver.New {
 			n.Retry = readRetry(r)
 		case "tags":
 			r.Array(jobserver.MaxTags, "tags", func(int) { n.Tags = append(n.Tags, r.Text()) })
+		case "unique":
+			n.Unique = said(r)
+		case "synthetic":
+			if r.Flag() {
+				n.Kind = job.Synthetic
+			}
 		case "idempotency_key":
 			n.Key = said(r)
 		}
@@ -103,6 +109,14 @@ func (q *request) key() (string, error) {
 	return keys[0], nil
 }
 
+// mayCreate refuses a job that is not the key's to create.
+func (q *request) mayCreate(n *jobserver.New) error {
+	if n.Kind == job.Synthetic && !q.who.Has(store.ScopeOperate) {
+		return forbidden("the key %q has the scope %s; a synthetic job passes an open circuit and needs %s too", q.who.Name, scopeList(q.who.Scopes, "and"), store.ScopeOperate)
+	}
+	return q.sees(n.Queue)
+}
+
 // errRemoved: the job that a key named was removed before it was read.
 var errRemoved = errors.New("the job that the idempotency key named was just removed; a repeat makes a new one")
 
@@ -114,8 +128,8 @@ func (a *api) create(q *request) error {
 	}
 	var n jobserver.New
 	err = q.read(wirejson.Refuse, func(r *wirejson.Reader) { n = readNew(r, newMembers) })
-	if hidden := q.sees(n.Queue); hidden != nil {
-		return hidden
+	if refused := q.mayCreate(&n); refused != nil {
+		return refused
 	}
 	if err != nil {
 		return withMore(err, a.server.Check(q.who, []jobserver.New{n}))
@@ -240,8 +254,8 @@ func (a *api) createBatch(q *request) error {
 	trace := q.Header.Get("Traceparent")
 	for i := range jobs {
 		jobs[i].Trace = trace
-		if hidden := q.sees(jobs[i].Queue); hidden != nil {
-			return hidden
+		if refused := q.mayCreate(&jobs[i]); refused != nil {
+			return refused
 		}
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/store"
@@ -32,7 +33,7 @@ func offline(t testing.TB) (h http.Handler, secret string) {
 		t.Fatal(err)
 	}
 	s.key = k
-	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: jobserver.Config{Queues: someQueues}})
+	server, err := jobserver.NewServer(jobserver.Options{Store: s, Config: someConfig})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,4 +101,31 @@ func isDocumented(t *testing.T, c *call, rec *httptest.ResponseRecorder) {
 			t.Fatalf("%s: %v, %d bytes: %.300s", strconv.Itoa(rec.Code), err, rec.Body.Len(), rec.Body)
 		}
 	}
+}
+
+// FuzzSettings reads any body as settings of each kind: whatever is wrong has a
+// place in the body.
+func FuzzSettings(f *testing.F) {
+	for id, body := range wholeExamples {
+		if id != "report" {
+			f.Add([]byte(body))
+		}
+	}
+	f.Add([]byte(`{"rate":7,"circuit":{"failures":0,"cooldown":""},"filter":{"queue":"` + "\u00e9" + `"},"events":["job.failed",1]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, take := range []func(*wirejson.Reader){
+			func(r *wirejson.Reader) { readQueue(r) }, func(r *wirejson.Reader) { readEndpoint(r) }, func(r *wirejson.Reader) { readContract(r) },
+			func(r *wirejson.Reader) { readReplay(r) }, func(r *wirejson.Reader) { readSubscription(r) },
+		} {
+			found, err := wirejson.Read(body, wirejson.Refuse, take)
+			if err != nil {
+				continue
+			}
+			for _, p := range found.Problems {
+				if p.Message == "" || p.Pointer != "" && p.Pointer[0] != '/' {
+					t.Errorf("%+v of %q", p, body)
+				}
+			}
+		}
+	})
 }

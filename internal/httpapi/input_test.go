@@ -142,7 +142,7 @@ func TestABodySaysThatItIsJSON(t *testing.T) {
 func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.call("produce", "POST", "/v3/jobs", `{"quue":"emails","task":7,"version":"","payload":{},"priority":"high","run_at":"soon","delay":5,"timeout":"5","retry":{"max":1,"factor":"2"},
-		"tags":"a","unique":{},"synthetic":true,"endpoint":null}`).fails(problem.Invalid).faults(t,
+		"tags":"a","uniqe":1,"unique":{},"synthetic":"yes","endpoint":null}`).fails(problem.Invalid).faults(t,
 		"/quue", `unknown member; did you mean "queue"?`,
 		"/task", "must be a text, not a number",
 		"/version", "is empty; leave it out instead",
@@ -153,8 +153,9 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 		"/retry/max", "unknown member; known are max_attempts, initial, factor, max_delay, jitter",
 		"/retry/factor", "must be a number, not a text",
 		"/tags", "must be an array, not a text",
-		"/unique", "unknown member; known are queue, task, version, endpoint, payload, priority, run_at, delay, timeout, retry, tags",
-		"/synthetic", "unknown member; known are queue, task, version, endpoint, payload, priority, run_at, delay, timeout, retry, tags",
+		"/uniqe", "unknown member; known are queue, task, version, endpoint, payload, priority, run_at, delay, timeout, retry, tags, unique, synthetic",
+		"/unique", "must be a text, not an object",
+		"/synthetic", "must be true or false, not a text",
 		"/endpoint", "must be a text, not null (leave it out instead)",
 		// What was read is looked at all the same.
 		"/queue", "is missing")
@@ -233,6 +234,20 @@ func (r *rig) known() string {
 	return is[Jobs](r.call("operate", "GET", "/v3/jobs?limit=1", ""), 200).Jobs[0].ID
 }
 
+// goldenProblem holds a problem document against a file, in which the id of the job
+// is left out.
+func goldenProblem(t *testing.T, name string, a answer, id string) {
+	t.Helper()
+	if a.header.Get("Content-Type") != problem.MediaType || a.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s: %v", name, a.header)
+	}
+	got := jsontext.Value(slices.Clone(a.body))
+	if err := got.Indent(); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "problem-"+name+".json", named(string(got), id)+"\n")
+}
+
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -248,4 +263,12 @@ func golden(t *testing.T, name, got string) {
 	if string(want) != got {
 		t.Errorf("%s is not\n%s\nbut\n%s", file, want, got)
 	}
+}
+
+// named leaves the id of a job out; "" is none.
+func named(text, id string) string {
+	if id == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, id, "job_…")
 }

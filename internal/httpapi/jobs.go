@@ -18,15 +18,28 @@ const defaultLimit = 50
 // listParameters are the query parameters of the list of jobs.
 var listParameters = []string{"queue", "task", "endpoint", "status", "dead_letter", "reason", "tag", "created_after", "created_before", "limit", "cursor"}
 
+// letters says whether a list is of dead letters alone. A check of an endpoint
+// that failed is none, which no filter of the store says.
+type letters int
+
+const (
+	everyJob letters = iota
+	deadLetters
+)
+
+// passes reports whether the list has the job.
+func (l letters) passes(j *job.Job) bool { return l == everyJob || j.Reason != "" }
+
 // filter reads which jobs are wanted.
-func (q *request) filter() (store.Filter, error) {
+func (q *request) filter() (store.Filter, letters, error) {
 	p := q.query(listParameters...)
 	f := store.Filter{
 		Queue: p.name("queue"), Task: p.name("task"), Endpoint: p.name("endpoint"), Tag: p.name("tag"),
 		Status: word(p, "status", job.Statuses()), Reason: word(p, "reason", job.Reasons()),
 		CreatedAfter: p.time("created_after"), CreatedBefore: p.time("created_before"),
-		Limit: p.count("limit", defaultLimit, store.MaxPage), Cursor: p.text("cursor"),
+		Limit: p.limit(defaultLimit, store.MaxPage), Cursor: p.text("cursor"),
 	}
+	of := everyJob
 	switch s := p.text("dead_letter"); {
 	case s == "":
 	case s != "true":
@@ -34,14 +47,14 @@ func (q *request) filter() (store.Filter, error) {
 	case f.Status != "" && f.Status != job.Failed:
 		p.add("dead_letter", "a job that is %s is no dead letter", f.Status)
 	default:
-		f.Status = job.Failed
+		f.Status, of = job.Failed, deadLetters
 	}
-	return f, p.err()
+	return f, of, p.err()
 }
 
 // list returns a page of the jobs that the key sees.
 func (a *api) list(q *request) error {
-	f, err := q.filter()
+	f, of, err := q.filter()
 	if err != nil {
 		return err
 	}
@@ -75,8 +88,8 @@ func (a *api) list(q *request) error {
 	b := append(make([]byte, 0, size), `{"jobs":[`...)
 	first := true
 	for _, j := range page.Jobs {
-		if !q.who.Sees(j.Queue) {
-			continue // the page is shorter: a key of several queues, and no filter
+		if !q.who.Sees(j.Queue) || !of.passes(j) {
+			continue // the page is shorter: a key of several queues and no filter, or a check of an endpoint
 		}
 		if !first {
 			b = append(b, ',')

@@ -40,7 +40,7 @@ func TestAJobIsWhatWasAskedFor(t *testing.T) {
 		Status: job.Queued, Priority: -5, Payload: Value(`{"b": 1.0, "a":[]}`), Tags: []string{"x", "y"}, Traceparent: new(trace), Timeout: "2m",
 		Retry:     Policy{MaxAttempts: 3, Initial: "1s", Factor: 3, MaxDelay: "5s", Jitter: 0},
 		RetryFrom: PolicyFrom{job.LevelJob, job.LevelJob, job.LevelQueue, job.LevelJob, job.LevelJob},
-		Result:    Value("null"),
+		Repeat:    job.RepeatSafe, Result: Value("null"),
 	}
 	if diff := cmp.Diff(want, made); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -294,8 +294,8 @@ func TestQueuesAreListedAndPaused(t *testing.T) {
 	r.make(aJob)
 	r.take()
 	want := []Queue{
-		{Name: "emails", Configured: true, Lease: new(Duration("10s")), Timeout: new(Duration("1m")), Retry: Retry{Factor: new(3.0)}, Counts: Counts{Queued: 1, Running: 1}},
-		{Name: "reports", Configured: true, Lease: new(Duration("30s")), Timeout: new(Duration("5m"))},
+		{Name: "emails", Managed: Managed{ManagedBy: new("file")}, Lease: new(Duration("10s")), Timeout: new(Duration("1m")), Retry: Retry{Factor: new(3.0)}, Counts: Counts{Queued: 1, Running: 1}},
+		{Name: "reports", Managed: Managed{ManagedBy: new("file")}, Lease: new(Duration("30s")), Timeout: new(Duration("5m"))},
 	}
 	a := r.call("operate", "GET", "/v3/queues", "")
 	if diff := cmp.Diff(want, is[Queues](a, 200).Queues); diff != "" {
@@ -341,7 +341,7 @@ func TestAQueueThatTheConfigurationForgotIsListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := is[Queues](r.call("operate", "GET", "/v3/queues", ""), 200).Queues
-	if len(all) != 2 || all[0].Name != "emails" || all[0].Configured || all[0].Lease != nil || all[0].Counts.Queued != 1 {
+	if len(all) != 2 || all[0].Name != "emails" || all[0].ManagedBy != nil || all[0].Lease != nil || all[0].Counts.Queued != 1 {
 		t.Errorf("%+v", all)
 	}
 	is[Gate](r.call("operate", "POST", "/v3/queues/emails/pause", ""), 200)
@@ -366,5 +366,21 @@ func TestACallerThatIsGoneTakesNothing(t *testing.T) {
 	made := r.make(aJob)
 	if got := r.take(); got.Job.ID != made.ID || got.Attempt != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestAFailedCheckIsNoDeadLetter has a store that lists a check of an endpoint among
+// the failed jobs.
+func TestAFailedCheckIsNoDeadLetter(t *testing.T) {
+	check := barelyJob()
+	check.Status, check.Kind = job.Failed, job.Synthetic
+	for of, has := range map[letters]bool{everyJob: true, deadLetters: false} {
+		if of.passes(check) != has {
+			t.Errorf("a list of %d has it: %v", of, !has)
+		}
+	}
+	check.Reason = job.ReasonExhausted
+	if !deadLetters.passes(check) {
+		t.Error("a dead letter is left out")
 	}
 }

@@ -109,8 +109,7 @@ func (a *api) revokeKey(q *request) error {
 	if err != nil {
 		return err
 	}
-	q.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return q.done()
 }
 
 // backup copies the store. It takes as long as it takes, so the deadline for the

@@ -65,6 +65,31 @@ var (
 	}
 )
 
+// sliceParams are the parameters of a list by name, taskPath those of a contract.
+var (
+	sliceParams = []param{
+		{"limit", "query", "At most so many; 500 unless said.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.MaxPage))}},
+		{"cursor", "query", "next_cursor of the page before.", textSchema},
+	}
+	pageParams = []param{
+		{"limit", "query", "At most so many; 50 unless said.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.MaxPage))}},
+		{"cursor", "query", "next_cursor of the page before.", textSchema},
+	}
+	replayPath       = param{"replay", "path", "The replay's id.", textSchema}
+	subscriptionPath = param{"subscription", "path", "The subscription's name.", nameSchema}
+	taskPath         = []param{{"task", "path", "The task's name.", nameSchema}, {"version", "path", "Its version.", nameSchema}}
+)
+
+// eventParams are the parameters of the events.
+var eventParams = []param{
+	{"type", "query", "Events of these types, parted by commas.", textSchema},
+	{"queue", "query", "Events of these queues, parted by commas.", textSchema},
+	{"limit", "query", "At most so many; 100 unless said.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.EventsPage))}},
+	{"cursor", "query", "next_cursor of the page before, or the id of an event: what is behind it. Without one a page begins with the oldest event, a stream with what happens from now on.", textSchema},
+	{"wait", "query", "Where there is nothing behind the cursor, wait so long for something: up to 60s. Of pages.", waitSchema},
+	{LastEventHeader, "header", "Of a stream: the id of the event that came last; it goes before cursor.", textSchema},
+}
+
 // document builds a Document; huma is the model of it, and nothing else.
 type document struct {
 	api huma.OpenAPI
@@ -110,19 +135,26 @@ func (d *document) add(c *call) {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: p.name, In: p.in, Description: p.doc, Required: p.in == "path", Schema: p.schema})
 	}
 	if c.takes != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: d.content("application/json", c.takes)}
+		op.RequestBody = &huma.RequestBody{Required: c.body == required, Content: d.content("application/json", c.takes)}
 	}
 	statuses := c.statuses
 	if len(statuses) == 0 {
 		statuses = []int{http.StatusOK}
 	}
 	for _, status := range statuses {
-		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: wentWell(c, status), Content: d.content("application/json", c.answers)}
+		r := &huma.Response{Description: wentWell(c, status)}
+		if status != http.StatusNoContent {
+			r.Content = d.content("application/json", c.answers)
+			if c.streams == streaming {
+				r.Content[eventStream] = &huma.MediaType{Schema: textSchema}
+			}
+		}
+		op.Responses[strconv.Itoa(status)] = r
 	}
 	for _, t := range c.problems() {
 		status := strconv.Itoa(t.Status())
-		if before, ok := op.Responses[status]; ok {
-			before.Description += " " + problems[t]
+		if before, ok := op.Responses[status]; ok { // several of one status
+			before.Description += " Or: " + problems[t]
 			continue
 		}
 		r := &huma.Response{Description: problems[t], Content: d.content(problem.MediaType, reflect.TypeFor[Problem]())}
@@ -147,6 +179,10 @@ func (d *document) add(c *call) {
 		item.Get = op
 	case http.MethodPost:
 		item.Post = op
+	case http.MethodPut:
+		item.Put = op
+	case http.MethodDelete:
+		item.Delete = op
 	}
 }
 
@@ -208,6 +244,12 @@ var problems = map[problem.Type]string{
 	problem.Forbidden:        "The key has not the scope, or is limited to other queues.",
 	problem.NotFound:         "There is no such thing, or not any more.",
 	problem.Conflict:         "The idempotency key was used for another request. The job is named where the key may see it.",
+	problem.ManagedByFile:    "The configuration says it: change the file.",
+	problem.Status:           "It is not in a state for this; detail says which it is in and what can be done.",
+	problem.Uncertain:        "Its effect may have happened already; accept_uncertain says that it may happen again.",
+	problem.Differs:          "What is stored says something else; detail names both.",
+	problem.InUse:            "It is needed still; detail says by what.",
+	problem.Exists:           "There is one of that name already.",
 	problem.TooLarge:         "The request or a payload is too large.",
 	problem.UnsupportedMedia: "The body does not say that it is JSON.",
 	problem.Invalid:          "The request says what can't be done; errors has everything that is wrong. Without errors: the store holds as many kinds of jobs, or as many pauses, as it keeps.",
@@ -221,7 +263,10 @@ func (c *call) problems() []problem.Type {
 	if len(c.Scopes) == 0 {
 		all = []problem.Type{problem.Invalid}
 	} else {
-		all = append(all, problem.Unauthenticated, problem.Forbidden)
+		all = append(all, problem.Unauthenticated)
+		if len(c.Scopes) < len(watch) { // else any key has one of them
+			all = append(all, problem.Forbidden)
+		}
 	}
 	if c.takes != nil {
 		all = append(all, problem.BadRequest, problem.TooLarge, problem.UnsupportedMedia)

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/nearest"
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 )
 
@@ -100,6 +101,34 @@ func (p *query) name(name string) string {
 	return s
 }
 
+// list returns a parameter that is a list, parted by commas, of at most so many.
+func (p *query) list(name string, most int) []string {
+	s := p.text(name)
+	if s == "" {
+		return nil
+	}
+	if n := strings.Count(s, ",") + 1; n > most {
+		p.add(name, "names %d; at most %d are allowed", n, most)
+		return nil
+	}
+	list := strings.Split(s, ",")
+	if slices.Contains(list, "") {
+		p.add(name, "has an empty place; part names by single commas")
+	}
+	return list
+}
+
+// names returns a parameter that is a list of names.
+func (p *query) names(name string) []string {
+	list := p.list(name, jobserver.MaxQueues)
+	for _, s := range list {
+		if job.BadName(s) != "" {
+			p.add(name, "%q is no name: up to %d of A-Z, a-z, 0-9 and . _ : -", cut(s), job.MaxName)
+		}
+	}
+	return list
+}
+
 // word returns a parameter that is one of a few words.
 func word[T ~string](p *query, name string, words []T) T {
 	s := T(p.text(name))
@@ -113,15 +142,15 @@ func word[T ~string](p *query, name string, words []T) T {
 	return s
 }
 
-// count returns a parameter that is a number from 1 to most, or def.
-func (p *query) count(name string, def, most int) int {
-	s := p.text(name)
+// limit returns how long a page may be, from 1 to most, or def.
+func (p *query) limit(def, most int) int {
+	s := p.text("limit")
 	if s == "" {
 		return def
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > most {
-		p.add(name, "must be a number from 1 to %d", most)
+		p.add("limit", "must be a number from 1 to %d", most)
 		return def
 	}
 	return n

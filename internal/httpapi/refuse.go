@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
@@ -25,7 +26,10 @@ const (
 var (
 	errKinds = errors.New("nothing was made: the store holds as many kinds of jobs as it keeps, and these would add to them. " +
 		"Jobs differ in kind by queue, task, version, endpoint and priority: put what differs from job to job into the payload or a tag")
-	errGates = errors.New("nothing was paused: as many queues and endpoints are paused as may be; resume some")
+	errReplays       = errors.New("nothing was begun: as many replays are open as may be; wait for some or cancel them")
+	errSubscriptions = errors.New("nothing was stored: there are as many subscriptions as may be; delete some")
+	errDefinitions   = errors.New("nothing was stored: there are as many of these as the store keeps; delete some")
+	errGates         = errors.New("nothing was paused: as many queues and endpoints are paused as may be; resume some")
 )
 
 // errStopping: the server is about to stop, and begins no wait any more.
@@ -83,6 +87,10 @@ func explain(err error) (problem.Document, time.Duration) {
 	switch {
 	case errors.Is(err, jobserver.ErrUnauthenticated):
 		return problem.Document{Type: problem.Unauthenticated, Detail: err.Error()}, 0
+	case errors.Is(err, jobserver.ErrManagedByFile):
+		return problem.Document{Type: problem.ManagedByFile, Detail: err.Error()}, 0
+	case errors.As(err, new(*jobserver.UnknownError)):
+		return problem.Document{Type: problem.NotFound, Detail: err.Error()}, 0
 	case errors.Is(err, store.ErrNotFound):
 		return problem.Document{Type: problem.NotFound, Detail: "there is no such thing, or not any more"}, 0
 	case errors.Is(err, store.ErrReserve):
@@ -112,6 +120,8 @@ func explainCrowd(err error) (problem.Document, bool) {
 	case errors.Is(err, store.ErrUnknown): // jobs that could not be given back: that weighs more
 	case errors.Is(err, errLarge):
 		return unavailable(errLarge.Error()), true
+	case errors.Is(err, errStreams):
+		return unavailable(errStreams.Error()), true
 	case errors.Is(err, store.ErrBusy):
 		return unavailable("nothing was claimed: too many claims wait already, of this key or of all; one with wait 0s is served"), true
 	}
@@ -140,7 +150,7 @@ func explainInput(err error) (problem.Document, bool) {
 			Errors: []problem.Fault{{Pointer: size.Pointer, Message: message}}}, true
 	case errors.As(err, &wrong):
 		return invalidDocument(wrong), true
-	case errors.Is(err, errKinds), errors.Is(err, errGates):
+	case errors.Is(err, errKinds), errors.Is(err, errGates), slices.Contains([]error{errReplays, errDefinitions, errSubscriptions}, err):
 		return problem.Document{Type: problem.Invalid, Detail: err.Error()}, true
 	case errors.As(err, &conflict):
 		made := ""

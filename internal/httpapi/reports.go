@@ -18,12 +18,12 @@ var (
 	reportsMembers = []string{"worker", "reports"}
 	lineMembers    = []string{"seq", "at", "level", "message"}
 	errorMembers   = []string{"type", "message", "stack"}
-	reportMembers  = []string{"lease", "type", "lines", "result", "error", "retryable", "retry_in", "retry_after"}
+	reportMembers  = []string{"lease", "type", "lines", "result", "error", "retryable", "retry_in", "retry_after", "endpoint", "effect"}
 	// ofType are the members that a report of each type may have beside lease
 	// and type.
 	ofType = map[store.ReportType][]string{
 		store.Start: nil, store.Heartbeat: nil, store.Release: nil,
-		store.AddLog: {"lines"}, store.Complete: {"result"}, store.Fail: {"error", "retryable", "retry_in", "retry_after"},
+		store.AddLog: {"lines"}, store.Complete: {"result"}, store.Fail: {"error", "retryable", "retry_in", "retry_after", "endpoint", "effect"},
 	}
 )
 
@@ -103,6 +103,10 @@ func readReport(r *wirejson.Reader, now time.Time) store.Report {
 			p.Failure.RetryIn = r.Duration()
 		case "retry_after":
 			p.Failure.RetryAfter = r.Duration()
+		case "endpoint":
+			p.Failure.Endpoint = only(r, job.EndpointOK)
+		case "effect":
+			p.Failure.Effect = only(r, job.EffectUnknown)
 		}
 	})
 	if r.Problems() > 0 {
@@ -120,6 +124,15 @@ func readReport(r *wirejson.Reader, now time.Time) store.Report {
 		}
 	}
 	return p
+}
+
+// only reads a text that can be nothing but one word: left out, it says the rest.
+func only[T ~string](r *wirejson.Reader, word T) T {
+	before := r.Problems()
+	if t := T(r.Text()); t != word && r.Problems() == before {
+		r.Wrong("must be %q; leave it out otherwise", string(word))
+	}
+	return word
 }
 
 func readType(r *wirejson.Reader) store.ReportType {

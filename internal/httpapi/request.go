@@ -44,6 +44,12 @@ func (q *request) answer(status int, body []byte) error {
 	return nil
 }
 
+// done answers that something was done of which there is nothing to say.
+func (q *request) done() error {
+	q.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 var jsonType, nosniff = []string{"application/json"}, []string{"nosniff"}
 
 // body returns the request's JSON text, which is the caller's to keep.

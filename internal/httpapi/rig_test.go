@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/store"
@@ -39,6 +40,14 @@ var someQueues = map[string]jobserver.Queue{
 	"reports": {},
 }
 
+// someConfig is the rig's configuration.
+var someConfig = jobserver.Config{
+	Queues:        someQueues,
+	Endpoints:     map[string]jobserver.Endpoint{"filed": {Concurrency: 3}},
+	Tasks:         map[lane.Task]jobserver.Task{{Name: "filed", Version: "1"}: {Endpoint: "filed"}},
+	Subscriptions: map[string]jobserver.Subscription{"filed": {Events: []store.EventType{store.JobFailed}, To: []string{"chat"}}},
+}
+
 // someKeys are the rig's, by name.
 var someKeys = map[string]jobserver.KeyRequest{
 	"admin":    {Scopes: []store.Scope{store.ScopeAdmin}},
@@ -60,14 +69,17 @@ func newRig(t testing.TB) *rig {
 			t.Error(err)
 		}
 	})
-	return rigOn(t, s, s)
+	return rigOn(t, s, withReplays(s))
 }
 
 // rigOn is a rig whose API sees another store than its own: one with faults.
 func rigOn(t testing.TB, s *sqlite.Store, seen store.Store) *rig {
 	t.Helper()
-	server, err := jobserver.NewServer(jobserver.Options{Store: seen, Config: jobserver.Config{Queues: someQueues}})
+	server, err := jobserver.NewServer(jobserver.Options{Store: seen, Config: someConfig})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	stopping, stop := context.WithCancel(context.Background())

@@ -33,7 +33,7 @@ func BenchmarkPrepareComplete(b *testing.B) {
 
 func BenchmarkCheck(b *testing.B) {
 	s := &settings{queues: map[string]*queue{}, names: []string{"emails"}}
-	s.queues["emails"] = s.queue(Queue{Timeout: DefaultTimeout, Lease: DefaultLease})
+	s.queues["emails"] = s.queue(Queue{Timeout: DefaultTimeout, Lease: DefaultLease}, fromFile)
 	n := New{Queue: "emails", Task: "send-welcome-email", Payload: payload}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -4,7 +4,7 @@ package jobserver
 // and asks nothing of the store: for a caller that has found a fault itself and
 // tells everything at once.
 func (s *Server) Check(by Principal, jobs []New) error {
-	c := creator{by: by, settings: s.settings.Load(), clock: s.store.Now}
+	c := creator{by: by, settings: s.settings.Load(), schemas: &s.schemas, clock: s.store.Now}
 	for i := range jobs {
 		c.job = i
 		c.check(&jobs[i])

@@ -55,12 +55,31 @@ func (s *Server) Claim(ctx context.Context, w Want) (store.Claim, error) {
 	if err := c.err(); err != nil {
 		return store.Claim{}, err
 	}
+	s.workers.claims(w.Worker, w.Queues, w.Tasks, s.store.Now())
 	got, err := s.store.Claim(ctx, store.Want{
 		Caller: w.By.ID, Worker: w.Worker, ClaimID: w.ClaimID, Queues: queues, Tasks: w.Tasks, Max: w.Max, MaxBytes: MaxAnswer,
 		Wait: w.Wait, Room: w.Room,
 	})
-	s.totals.claimed.Add(int64(len(got.Jobs)))
+	s.claimed(w.Worker, got)
 	return got, err
+}
+
+// claimed counts what a worker got.
+func (s *Server) claimed(worker string, got store.Claim) {
+	s.totals.claimed.Add(int64(len(got.Jobs)))
+	now := got.Now
+	if now.IsZero() {
+		now = s.store.Now()
+	}
+	s.workers.heard(worker, now)
+	s.runs.begin(got.Jobs, now)
+	for i := range got.Jobs {
+		j := got.Jobs[i].Job
+		s.totals.delay.add(now.Sub(j.RunAt))
+		if j.Policy.Output != (job.SchemaHash{}) {
+			s.contracts.Store(true)
+		}
+	}
 }
 
 // queues checks the queues of a claim and returns each once with its lease.

@@ -3,6 +3,8 @@ package jobserver
 import (
 	"sync"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/store/sqlite"
 )
 
 // clock is a machine's clock that a test moves.
@@ -31,3 +33,8 @@ func (c *clock) step(d time.Duration) {
 	defer c.mu.Unlock()
 	c.at, c.up = c.at.Add(d), c.up+d
 }
+
+// options are those of a store on the clock.
+func (c *clock) options() sqlite.Options { return sqlite.Options{Wall: c.wall, Mono: c.mono} }
+
+func sqliteOptions() sqlite.Options { return sqlite.Options{} }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/core/duration"
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -26,6 +27,12 @@ type New struct {
 	RunAt   *time.Time
 	Delay   *time.Duration
 	Key     string // the idempotency key; "" for none
+	// Unique makes it the only job of its queue and task that is not finished and
+	// says so; "" for any number.
+	Unique string
+	// Kind is job.Synthetic for a check of its endpoint, which needs
+	// store.ScopeOperate.
+	Kind job.Kind
 }
 
 // Created is a job that Create made or found.
@@ -35,7 +42,8 @@ type Created struct {
 	Job *job.Job
 }
 
-// defaultVersion is the version of a job that says none.
+// defaultVersion is the version of a job that says none, of a task that has no
+// contract.
 const defaultVersion = "1"
 
 // keySpace keeps the keys of producers and those of the relay apart in the
@@ -76,7 +84,7 @@ func (s *Server) Create(ctx context.Context, by Principal, jobs []New) ([]Create
 		return nil, invalid("/jobs", "must hold from 1 to %d jobs, not %d", MaxBatch, len(jobs))
 	}
 	now := s.settings.Load()
-	c := creator{by: by, settings: now, clock: s.store.Now}
+	c := creator{by: by, settings: now, schemas: &s.schemas, clock: s.store.Now}
 	asked := make([]store.NewJob, len(jobs))
 	for i := range jobs {
 		c.job = i
@@ -101,11 +109,12 @@ func (s *Server) Create(ctx context.Context, by Principal, jobs []New) ([]Create
 		n := &asked[i]
 		whole[i] = job.Job{
 			ID: st.ID, Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,
-			Content: n.Content, Tags: n.Tags, Trace: n.Trace, Policy: n.Policy, Timeout: n.Timeout,
+			Content: n.Content, Tags: n.Tags, Trace: n.Trace, Policy: n.Policy, Timeout: n.Timeout, Kind: n.Kind, Unique: n.Unique,
 			CreatedAt: st.CreatedAt, RunAt: st.RunAt, Status: job.Queued,
 		}
 		made[i].Job = &whole[i]
 	}
+	s.keepUsed(ctx, asked)
 	s.totals.created.Add(int64(len(made) - found))
 	s.totals.found.Add(int64(found))
 	return made, nil
@@ -116,6 +125,7 @@ type creator struct {
 	checker
 	by       Principal
 	settings *settings
+	schemas  *compiled
 	clock    func() time.Time
 }
 
@@ -127,7 +137,11 @@ func (c *creator) check(n *New) store.NewJob {
 		Content: job.Content{Payload: n.Payload}, Tags: n.Tags, Trace: traceparent(n.Trace),
 	}
 	if made.Version == "" {
-		made.Version = defaultVersion
+		made.Version = c.settings.version(n.Task)
+	}
+	t := c.settings.tasks[lane.Task{Name: made.Task, Version: made.Version}]
+	if t != nil && made.Endpoint == "" {
+		made.Endpoint = t.Endpoint
 	}
 	q, bad := c.settings.find(n.Queue, c.by)
 	if bad != "" {
@@ -138,6 +152,11 @@ func (c *creator) check(n *New) store.NewJob {
 	if n.Endpoint != "" {
 		c.name("/endpoint", n.Endpoint)
 	}
+	if bad := badKey(n.Unique); bad != "" {
+		c.add("/unique", "%s", bad)
+	}
+	made.Unique = n.Unique
+	c.kind(n, &made)
 	if n.Priority < -job.MaxPriority || n.Priority > job.MaxPriority {
 		c.add("/priority", "must be from -%d to %d, not %d", job.MaxPriority, job.MaxPriority, n.Priority)
 	}
@@ -161,11 +180,15 @@ func (c *creator) check(n *New) store.NewJob {
 	if q == nil || len(c.found.Problems) > 0 {
 		return made
 	}
+	c.input(t, n.Payload)
 	if n.Timeout == nil {
-		made.Timeout = q.Timeout
+		if made.Timeout = q.Timeout; t != nil && t.Timeout != 0 {
+			made.Timeout = t.Timeout
+		}
 	}
-	if made.Policy = q.policy; n.Retry != (job.Overlay{}) {
-		made.Policy = c.settings.policy(q.Retry, n.Retry)
+	e := c.settings.endpoints[made.Endpoint]
+	if made.Policy = q.policy; t != nil || e != nil || n.Retry != (job.Overlay{}) {
+		made.Policy = c.settings.policy(q, t, e, n.Retry)
 	}
 	if n.Key != "" {
 		made.Key = apiKeys.key(n.Key)
@@ -178,7 +201,47 @@ func (c *creator) check(n *New) store.NewJob {
 	return made
 }
 
-func (c *creator) name(pointer, name string) {
+// kind checks what a synthetic job needs.
+func (c *creator) kind(n *New, made *store.NewJob) {
+	switch made.Kind = n.Kind; {
+	case n.Kind == job.Ordinary:
+	case n.Kind != job.Synthetic:
+		c.add("/synthetic", "unknown kind %q", n.Kind)
+	case made.Endpoint == "":
+		c.add("/endpoint", "is missing; a synthetic job checks an endpoint, and neither it nor its task names one")
+	}
+}
+
+// input holds a payload against its task's contract.
+func (c *creator) input(t *task, payload []byte) {
+	if t == nil || t.Input == nil {
+		return
+	}
+	compiled, err := c.schemas.get(t.input, func() ([]byte, error) { return t.Input, nil })
+	if err != nil { // it was compiled when it was registered
+		c.add("/payload", "can't be held against the task's input schema, which %v", err)
+		return
+	}
+	all, total, err := violations(compiled, payload)
+	if err != nil {
+		c.add("/payload", "can't be held against the task's input schema: %v", err)
+		return
+	}
+	for _, v := range all {
+		c.add("/payload"+v.Pointer, "%s", v.Message)
+	}
+	c.found.More += total - len(all)
+}
+
+// version is that of a job that says none: the one registered last.
+func (s *settings) version(task string) string {
+	if v, ok := s.latest[task]; ok {
+		return v
+	}
+	return defaultVersion
+}
+
+func (c *checker) name(pointer, name string) {
 	if bad := job.BadName(name); bad != "" {
 		c.add(pointer, "%s", bad)
 	}
@@ -200,7 +263,7 @@ func (c *creator) tags(tags []string) {
 	}
 }
 
-func (c *creator) retry(o job.Overlay) {
+func (c *checker) retry(o job.Overlay) {
 	for _, p := range o.Check() {
 		c.add("/retry/"+p.Field, "%s", p.Message)
 	}

@@ -26,6 +26,10 @@ const (
 	hashOfNew    byte = 1
 	hashOfReport byte = 2
 	hashOfBody   byte = 3
+	// A job that says unique or is synthetic, and a failure that says how its
+	// endpoint or its effect is.
+	hashOfKind    byte = 4
+	hashOfFailure byte = 5
 )
 
 // hashNew sums up a job that a producer asks for. The key itself and the trace,
@@ -33,7 +37,13 @@ const (
 // payload that is no JSON.
 func hashNew(n *New) ([sha256.Size]byte, error) {
 	d := digest{buf: make([]byte, 0, 256+len(n.Payload))}
-	d.kind(hashOfNew)
+	if n.Unique == "" && n.Kind == job.Ordinary {
+		d.kind(hashOfNew)
+	} else {
+		d.kind(hashOfKind)
+		d.text(n.Unique)
+		d.text(string(n.Kind))
+	}
 	d.text(n.Queue)
 	d.text(n.Task)
 	d.text(n.Version)
@@ -58,7 +68,13 @@ func hashNew(n *New) ([sha256.Size]byte, error) {
 // that is no JSON.
 func hashReport(r *store.Report) ([sha256.Size]byte, error) {
 	d := digest{buf: make([]byte, 0, 256+len(r.Result))}
-	d.kind(hashOfReport)
+	if r.Failure.Endpoint == job.EndpointUnsaid && r.Failure.Effect == job.EffectUnsaid {
+		d.kind(hashOfReport)
+	} else {
+		d.kind(hashOfFailure)
+		d.text(string(r.Failure.Endpoint))
+		d.text(string(r.Failure.Effect))
+	}
 	d.text(string(r.Type))
 	maybe(&d, r.Error, func(e job.Error) { d.text(e.Type); d.text(e.Message); d.text(e.Stack) })
 	maybe(&d, &r.Failure.Permanent, d.flag)

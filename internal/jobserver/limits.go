@@ -13,11 +13,12 @@ const (
 	MinTimeout, DefaultTimeout, MaxTimeout = time.Second, 5 * time.Minute, 24 * time.Hour
 )
 
-// How long finished jobs are kept. The least is what idempotency keys promise:
+// How long finished jobs and events are kept. The least is what idempotency keys promise:
 // a key lives as long as its job.
 const (
 	MinRetention       = 24 * time.Hour
 	DefaultFinished    = 7 * 24 * time.Hour
+	DefaultEvents      = 7 * 24 * time.Hour
 	DefaultDeadLetters = 30 * 24 * time.Hour
 	MaxRetention       = 3650 * 24 * time.Hour
 )

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -30,6 +31,14 @@ type steps struct {
 }
 
 func (s *steps) Now() time.Time { return time.Now() }
+
+// What the other loops ask for: nothing was ever said over the API.
+func (s *steps) SetLimits(context.Context, map[lane.Gate]store.Limits) error { return nil }
+func (s *steps) WantEvents(context.Context, []store.EventType) error         { return nil }
+func (s *steps) Definitions(context.Context, store.DefinitionKind) ([]store.Definition, error) {
+	return nil, nil
+}
+func (s *steps) Cursor(context.Context, string) (int64, error) { return 0, nil }
 
 func (s *steps) Sweep(context.Context) (store.Swept, error) {
 	now := time.Now()
@@ -225,7 +234,7 @@ func TestOldJobsAreRemovedInSmallSteps(t *testing.T) {
 		const step = 15 * time.Millisecond
 		left := 100
 		s := &steps{retain: func(_ time.Time, r store.Retention) (store.More, error) {
-			if want := (store.Retention{Finished: 48 * time.Hour, DeadLetters: DefaultDeadLetters}); r != want {
+			if want := (store.Retention{Finished: 48 * time.Hour, DeadLetters: DefaultDeadLetters, Events: DefaultEvents}); r != want {
 				t.Errorf("it keeps for %+v, not for %+v", r, want)
 			}
 			time.Sleep(step)

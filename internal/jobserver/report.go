@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawlhq/pawl/internal/core/duration"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -55,15 +56,80 @@ func (s *Server) Report(ctx context.Context, worker string, reports []store.Repo
 	if len(sound) == 0 {
 		return answers, nil
 	}
+	s.workers.heard(worker, s.store.Now())
+	if err := s.holdAgainst(ctx, sound); err != nil {
+		return nil, err
+	}
 	taken, err := s.store.Report(ctx, sound)
 	if err != nil {
 		return nil, err
 	}
+	now := s.store.Now()
 	for i, a := range taken {
 		answers[at[i]].Answer = a
+		if t := sound[i].Type; t == store.Complete || t == store.Fail {
+			if ran, ok := s.runs.end(sound[i].Lease, now); ok && a.Status == store.ReportTaken {
+				s.totals.run.add(ran)
+			}
+		}
 		s.totals.answered(sound[i].Type, a.Status)
 	}
 	return answers, nil
+}
+
+// holdAgainst holds the results of a request against the schemas that their jobs
+// were created with. A schema that is not there, or can't be used, refuses no
+// result: that the work was done is worth more.
+func (s *Server) holdAgainst(ctx context.Context, reports []store.Report) error {
+	if !s.contracts.Load() {
+		return nil
+	}
+	var leases []string
+	var at []int
+	for i := range reports {
+		if reports[i].Type == store.Complete {
+			leases, at = append(leases, reports[i].Lease), append(at, i)
+		}
+	}
+	if len(leases) == 0 {
+		return nil
+	}
+	hashes, err := s.store.Outputs(ctx, leases)
+	if err != nil {
+		return err
+	}
+	for i, hash := range hashes {
+		if hash == (job.SchemaHash{}) {
+			continue
+		}
+		r := &reports[at[i]]
+		if r.Refused = s.refuses(ctx, hash, r.Result); r.Refused != "" {
+			clean, _ := job.Error{Type: string(job.ReasonOutputSchema), Message: r.Refused}.Clean()
+			r.Error = &clean
+		}
+	}
+	return nil
+}
+
+// refuses says how a result does not fit a schema; "" where it does.
+func (s *Server) refuses(ctx context.Context, hash job.SchemaHash, result []byte) string {
+	compiled, err := s.schemas.get(hash, func() ([]byte, error) { return s.store.Schema(ctx, hash) })
+	if err != nil {
+		s.log.Error("a result could not be held against its schema, and was taken as it is", "schema", fmt.Sprintf("%x", hash), "error", err)
+		return ""
+	}
+	if result == nil {
+		result = []byte("null")
+	}
+	all, total, err := violations(compiled, result)
+	switch {
+	case err != nil:
+		s.log.Error("a result could not be held against its schema, and was taken as it is", "schema", fmt.Sprintf("%x", hash), "error", err)
+		return ""
+	case total > 0:
+		return refusal(all, total)
+	}
+	return ""
 }
 
 func (t *totals) answered(kind store.ReportType, status store.AnswerStatus) {

@@ -29,6 +29,9 @@ const (
 	retainRest = 4
 	// retainPause is the least rest between two steps.
 	retainPause = 20 * time.Millisecond
+	// againEvery is how often what was defined is read again and put in force: what
+	// another node was told, and what the store could not take before.
+	againEvery = 30 * time.Second
 	// sameTrouble is how often a trouble that lasts is logged again.
 	sameTrouble = time.Minute
 )
@@ -42,8 +45,10 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop(nil)
 	var loops sync.WaitGroup
 	for _, l := range []loop{
-		{"recovering leases", s.sweep, sweepAtMost},
-		{"removing old jobs", s.retain, retainEvery},
+		{"recovering leases", s.sweep, sweepAtMost, nil},
+		{"removing old jobs", s.retain, retainEvery, nil},
+		{"keeping what was defined in force", s.again, againEvery, nil},
+		{"working on replays", (&replayer{server: s, next: map[string]time.Time{}}).step, replayLook, s.replays},
 	} {
 		loops.Go(func() {
 			if err := s.repeat(ctx, l); err != nil {
@@ -51,6 +56,7 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
+	loops.Go(func() { s.runSubscriptions(ctx) })
 	loops.Wait()
 	if err := context.Cause(ctx); errors.Is(err, store.ErrClosed) {
 		return err
@@ -65,6 +71,8 @@ type loop struct {
 	step func(context.Context) (time.Duration, error)
 	// rest is how long to rest after an error.
 	rest time.Duration
+	// wake ends a rest; nil never does.
+	wake <-chan struct{}
 }
 
 // repeat does the step until ctx ends (nil) or the store is closed.
@@ -76,6 +84,7 @@ func (s *Server) repeat(ctx context.Context, l loop) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-l.wake:
 		case <-timer.C:
 		}
 		rest, err := l.step(ctx)
@@ -115,6 +124,11 @@ func (s *Server) sweep(ctx context.Context) (time.Duration, error) {
 		return sweepAtMost, nil
 	}
 	return min(sweepAtMost, max(sweepAtLeast, swept.Next.Sub(s.store.Now()))), nil
+}
+
+// again puts in force what is defined.
+func (s *Server) again(ctx context.Context) (time.Duration, error) {
+	return againEvery, s.Refresh(ctx)
 }
 
 // retain removes some finished jobs.

@@ -2,17 +2,14 @@ package jobserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/pawlhq/pawl/internal/core/duration"
 	"github.com/pawlhq/pawl/internal/core/job"
-	"github.com/pawlhq/pawl/internal/core/nearest"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -21,6 +18,8 @@ type Options struct {
 	Store store.Store
 	// Config is the first configuration; Configure puts another in force.
 	Config Config
+	// Deliver sends events to subscriptions; nil where there are none.
+	Deliver Deliverer
 	// Log is for what no caller is told; nil drops it.
 	Log *slog.Logger
 }
@@ -32,6 +31,12 @@ type Config struct {
 	// Queues are the queues by name. None begins with job.RelayPrefix: the relay's
 	// own queues are there without being named.
 	Queues map[string]Queue
+	// Endpoints and Tasks are what the configuration says of them; a task is named
+	// with its version.
+	Endpoints map[string]Endpoint
+	Tasks     map[lane.Task]Task
+	// Subscriptions are the configuration's, by name.
+	Subscriptions map[string]Subscription
 	// Leaving are the queues of configurations before this one, of which messages
 	// may be under way: the relay finds them still, and nobody else does. What
 	// stands in Queues too counts there. They passed Configure once.
@@ -40,144 +45,136 @@ type Config struct {
 	Retention store.Retention
 }
 
-// Queue is a queue's settings. Zero fields are defaults.
-type Queue struct {
-	Lease   time.Duration // MinLease to MaxLease
-	Timeout time.Duration // MinTimeout to MaxTimeout
-	Retry   job.Overlay
-}
-
-// orDefaults fills in what is not said.
-func (q Queue) orDefaults() Queue {
-	q.Lease, q.Timeout = orDefault(q.Lease, DefaultLease), orDefault(q.Timeout, DefaultTimeout)
-	return q
-}
-
 // Server is the job server on a store. Safe for concurrent use.
 type Server struct {
-	store    store.Store
+	store    kept
+	deliver  Deliverer
 	log      *slog.Logger
 	settings atomic.Pointer[settings]
 	totals   totals
-}
+	schemas  compiled
+	workers  workers
+	runs     runs
+	// contracts is set once some job may have an output schema.
+	contracts    atomic.Bool
+	began        time.Time
+	readAt       atomic.Int64  // when somebody read events last, in Unix seconds; 0 for unknown or never
+	replays      chan struct{} // asks the replays' loop to look
+	replaysMoved atomic.Bool   // which replays run may have changed
+	pumps        chan struct{} // asks the subscriptions' loop to look
 
-// settings are a Config as it is worked with. They are never changed.
-type settings struct {
-	project   job.Overlay
-	queues    map[string]*queue
-	names     []string // of the queues, sorted
-	leaving   map[string]*queue
-	relay     *queue // what every queue of the relay is like
-	retention store.Retention
-}
-
-// queue is a queue and what a job in it gets that says nothing itself.
-type queue struct {
-	Queue
-	policy job.Snapshot
-	left   atomic.Bool // a job in it, which is leaving, was told of
+	// changing is held while the settings change: what follows is under it.
+	changing sync.Mutex
+	config   Config // checked, with its defaults
+	defined  definitions
+	opened   bool
+	putAt    map[job.SchemaHash]time.Time // when each schema was kept last
 }
 
 // NewServer makes a server. Its error is about the configuration, every problem at
 // once.
 func NewServer(o Options) (*Server, error) {
-	s := &Server{store: o.Store, log: o.Log}
+	s := &Server{
+		store: whole(o.Store), began: time.Now(), deliver: o.Deliver, log: o.Log,
+		replays: make(chan struct{}, 1), pumps: make(chan struct{}, 1), putAt: map[job.SchemaHash]time.Time{},
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	return s, s.Configure(o.Config)
 }
 
+// Open reads what was said over the API, and puts it in force beside the
+// configuration, with the numbers of all gates. It is called once, before the
+// first claim.
+func (s *Server) Open(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.read(ctx); err != nil {
+		return fmt.Errorf("jobs: reading what was said over the API: %w", err)
+	}
+	has, err := s.store.KeepsSchemas(ctx)
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	if has {
+		s.contracts.Store(true)
+	}
+	s.opened = true
+	return s.apply(ctx)
+}
+
+// Refresh reads what was said over the API again: another node may have
+// changed it. Nothing else on SQLite does.
+func (s *Server) Refresh(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.read(ctx); err != nil {
+		return err
+	}
+	return s.apply(ctx)
+}
+
+// configureTime bounds what Configure waits for the store.
+const configureTime = 10 * time.Second
+
 // Configure puts a configuration in force for what is asked from now on: jobs
 // keep the policy that they were created with, leases their length. With an
-// error, which tells every problem at once, the one before stays.
+// error, which tells every problem at once, the one before stays. What the store
+// can't take at once, it takes within a minute: Run tries again.
 func (s *Server) Configure(c Config) error {
-	next := &settings{
-		project: c.Project, queues: make(map[string]*queue, len(c.Queues)), leaving: make(map[string]*queue, len(c.Leaving)),
-		retention: store.Retention{
-			Finished:    orDefault(c.Retention.Finished, DefaultFinished),
-			DeadLetters: orDefault(c.Retention.DeadLetters, DefaultDeadLetters),
-		},
+	c, err := c.checked()
+	if err != nil {
+		return err
 	}
-	var found []error
-	wrong := func(format string, args ...any) { found = append(found, fmt.Errorf(format, args...)) }
-	within := func(what string, d, least, most time.Duration) {
-		if d < least || d > most {
-			wrong("%s must be from %s to %s, not %s", what, duration.Text(least), duration.Text(most), duration.Text(d))
-		}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.config = c
+	s.settings.Store(build(c, s.defined))
+	if !s.opened {
+		return nil
 	}
-	within("retention: finished", next.retention.Finished, MinRetention, MaxRetention)
-	within("retention: dead_letters", next.retention.DeadLetters, MinRetention, MaxRetention)
-	for _, p := range c.Project.Check() {
-		wrong("retry: %s %s", p.Field, p.Message)
+	ctx, stop := context.WithTimeout(context.Background(), configureTime)
+	defer stop()
+	if err := s.apply(ctx); err != nil {
+		s.log.Error("the store did not take the new limits yet, they are tried again", "error", err)
 	}
-	next.names = slices.Sorted(maps.Keys(c.Queues))
-	for _, name := range next.names {
-		q := c.Queues[name].orDefaults()
-		if bad := job.BadName(name); bad != "" {
-			wrong("queue %q: the name %s", name, bad)
-		} else if job.OfRelay(name) {
-			wrong("queue %q: names that begin with %s are the relay's own", name, job.RelayPrefix)
-		}
-		within(fmt.Sprintf("queue %q: lease", name), q.Lease, MinLease, MaxLease)
-		within(fmt.Sprintf("queue %q: timeout", name), q.Timeout, MinTimeout, MaxTimeout)
-		for _, p := range q.Retry.Check() {
-			wrong("queue %q: retry: %s %s", name, p.Field, p.Message)
-		}
-		next.queues[name] = next.queue(q)
-	}
-	for name, q := range c.Leaving {
-		next.leaving[name] = next.queue(q.orDefaults())
-	}
-	next.relay = next.queue(relayQueue())
-	if len(found) > 0 {
-		return fmt.Errorf("jobs: %w", errors.Join(found...))
-	}
-	s.settings.Store(next)
 	return nil
 }
 
-// queue resolves what a job gets that says nothing itself.
-func (s *settings) queue(q Queue) *queue {
-	return &queue{Queue: q, policy: s.policy(q.Retry, job.Overlay{})}
+// rebuild puts in force what was said over the API since. s.changing is held.
+func (s *Server) rebuild() {
+	next, had := build(s.config, s.defined), s.settings.Load()
+	next.leaving = had.leaving // what was told of them stays told
+	s.settings.Store(next)
 }
 
-// policy resolves the policy of a job in a queue.
-func (s *settings) policy(queue, own job.Overlay) job.Snapshot {
-	return job.Resolve(
-		job.Said{Level: job.LevelJob, Overlay: own},
-		job.Said{Level: job.LevelQueue, Overlay: queue},
-		job.Said{Level: job.LevelProject, Overlay: s.project},
-	)
+// apply tells the store the numbers and the schemas that the settings name.
+// s.changing is held.
+func (s *Server) apply(ctx context.Context) error {
+	now := s.settings.Load()
+	if err := s.keepSchemas(ctx, now); err != nil {
+		return err
+	}
+	if err := s.store.SetLimits(ctx, now.limits()); err != nil {
+		return fmt.Errorf("the limits of queues and endpoints: %w", err)
+	}
+	if err := s.wantEvents(ctx, now); err != nil {
+		return err
+	}
+	s.wake(s.pumps)
+	return nil
 }
 
-// find returns a queue that producers and workers may name, or a text that says
-// what is wrong. It proposes no queue that the key is not for.
-func (s *settings) find(name string, by Principal) (*queue, string) {
-	if q, ok := s.queues[name]; ok {
-		return q, ""
+// wake makes a loop look at once.
+func (s *Server) wake(loop chan struct{}) {
+	select {
+	case loop <- struct{}{}:
+	default:
 	}
-	if bad := job.BadName(name); bad != "" {
-		return nil, bad
-	}
-	if job.OfRelay(name) {
-		return nil, `can't begin with "` + job.RelayPrefix + `"; such queues are the relay's own`
-	}
-	text := fmt.Sprintf("unknown queue %q", name)
-	if len(s.names) == 0 {
-		return nil, text + "; no queue is configured, jobs.queues names them"
-	}
-	seen := s.names
-	if len(by.Queues) > 0 {
-		seen = slices.DeleteFunc(slices.Clone(seen), func(name string) bool { return !by.Sees(name) })
-	}
-	if near := nearest.To(name, seen); near != "" {
-		text += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return nil, text
 }
 
-// Queues returns the queues that the configuration names.
+// Queues returns the queues that the configuration or the API names.
 func (s *Server) Queues() map[string]Queue {
 	now := s.settings.Load()
 	all := make(map[string]Queue, len(now.queues))
@@ -205,11 +202,3 @@ func (s *Server) Logs(ctx context.Context, id string, attempt int) (store.Log, e
 
 // AwaitEnd returns nil once the job is finished, or gone, or ctx.Err().
 func (s *Server) AwaitEnd(ctx context.Context, id string) error { return s.store.AwaitEnd(ctx, id) }
-
-// orDefault returns def where nothing was said.
-func orDefault(d, def time.Duration) time.Duration {
-	if d == 0 {
-		return def
-	}
-	return d
-}

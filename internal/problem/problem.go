@@ -30,6 +30,11 @@ const (
 	Timeout          Type = "request-timeout"        // 408
 	Conflict         Type = "key-conflict"           // 409
 	Exists           Type = "exists"                 // 409
+	ManagedByFile    Type = "managed_by_file"        // 409: the configuration says it, the API can't
+	Status           Type = "status"                 // 409: it is not in a state for this
+	Uncertain        Type = "uncertain"              // 409: its effect may have happened
+	Differs          Type = "differs"                // 409: what is there says something else
+	InUse            Type = "in-use"                 // 409: something needs it still
 	TooLarge         Type = "too-large"              // 413
 	UnsupportedMedia Type = "unsupported-media-type" // 415
 	Invalid          Type = "invalid"                // 422
@@ -55,7 +60,7 @@ func (t Type) Status() int {
 		return http.StatusMethodNotAllowed
 	case Timeout:
 		return http.StatusRequestTimeout
-	case Conflict, Exists:
+	case Conflict, Exists, ManagedByFile, Status, Uncertain, Differs, InUse:
 		return http.StatusConflict
 	case TooLarge:
 		return http.StatusRequestEntityTooLarge

@@ -16,7 +16,7 @@ import (
 func TestDocumentsAreWhatClientsRelyOn(t *testing.T) {
 	want := map[Type]int{
 		"bad-request": 400, "unauthenticated": 401, "forbidden": 403, "not-found": 404, "method-not-allowed": 405,
-		"request-timeout": 408, "key-conflict": 409, "exists": 409, "too-large": 413, "unsupported-media-type": 415,
+		"request-timeout": 408, "key-conflict": 409, "exists": 409, "managed_by_file": 409, "status": 409, "uncertain": 409, "differs": 409, "in-use": 409, "too-large": 413, "unsupported-media-type": 415,
 		"invalid": 422, "internal": 500, "unavailable": 503, "still-working": 504, "no such type": 500,
 	}
 	for typ, status := range want {

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
 )
 
 // EventType is what an event tells of.
@@ -67,6 +69,10 @@ type EventFilter struct {
 	Types  []EventType
 	Queues []string
 }
+
+// EventQueue begins the names of the queues in which deliveries of events are
+// jobs. Nothing that happens in them is an event.
+const EventQueue = job.RelayPrefix + "events:"
 
 // EventsPage is how many events one call returns at most.
 const EventsPage = 500

@@ -15,6 +15,11 @@ type Store interface {
 	Jobs
 	Upkeep
 	Gates
+	Circuits
+	Hand
+	Events
+	Definitions
+	Facts
 	Keys
 	DeadLetters
 	// Now is the store's clock.
@@ -115,6 +120,10 @@ type NewJob struct {
 	Trace                          string
 	Policy                         job.Snapshot
 	Timeout                        time.Duration
+	Kind                           job.Kind
+	// Unique makes the job the only one of its queue and task that is not finished
+	// and says so: another is Found instead; "" for any number.
+	Unique string
 	// RunAt is when it may run first; zero, or past, is at once. Delay counts
 	// from the commit, where RunAt is zero.
 	RunAt time.Time
@@ -214,9 +223,12 @@ type Report struct {
 	Queues []string
 	// Hash sums up a report that ends the attempt, so that the same one again
 	// gets the same answer.
-	Hash    [32]byte
-	Lines   []job.LogLine // of AddLog
-	Result  []byte        // of Complete: a JSON value, or nil
+	Hash   [32]byte
+	Lines  []job.LogLine // of AddLog
+	Result []byte        // of Complete: a JSON value, or nil
+	// Refused says of a Complete how its result does not fit its task's contract,
+	// which fails the job; "" where it does.
+	Refused string
 	Error   *job.Error    // of Fail
 	Failure job.Failure   // of Fail
 	After   time.Duration // of Release: how long the job rests
@@ -286,8 +298,8 @@ type Upkeep interface {
 	// Sweep ends leases and timeouts that are over, and returns when the next
 	// one ends; zero where none runs. It is called at least once a second.
 	Sweep(ctx context.Context) (Swept, error)
-	// Retain removes finished jobs that were kept long enough, some hundred a
-	// call, and from time to time what only they needed. It reports whether more
+	// Retain removes finished jobs and events that were kept long enough, some hundred
+	// a call, and from time to time what only they needed. It reports whether more
 	// is left to do.
 	Retain(ctx context.Context, r Retention) (More, error)
 	// Counts returns the kept counts of every lane that has a job.
@@ -310,8 +322,8 @@ type Swept struct {
 	Graced int
 }
 
-// Retention is how long finished jobs are kept.
-type Retention struct{ Finished, DeadLetters time.Duration }
+// Retention is how long finished jobs, and events, are kept. 0 keeps them.
+type Retention struct{ Finished, DeadLetters, Events time.Duration }
 
 // More says whether there is more to do.
 type More bool
@@ -341,7 +353,7 @@ type Gates interface {
 	// after. Doing it again changes nothing. ErrTooMany where as many are shut as
 	// may be.
 	Pause(ctx context.Context, g lane.Gate, by string) error
-	Resume(ctx context.Context, g lane.Gate) error
+	Resume(ctx context.Context, g lane.Gate, by string) error
 	// Paused lists the gates that are shut by hand.
 	Paused(ctx context.Context) ([]Pause, error)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
 )
 
@@ -17,6 +18,16 @@ type JobState struct {
 	Created, Found, Claimed int64
 	// Ended counts the attempts that ended since the start.
 	Ended map[job.Outcome]int64
+	// Cancelled, Retried and Deleted count the jobs that were moved by hand, one by
+	// one.
+	Cancelled, Retried, Deleted int64
+	// Delivered and Undelivered count the tries of events that subscriptions get.
+	Delivered, Undelivered int64
+	// Delay is from when jobs could run to their claims, Run from claims to the
+	// reports that ended the attempts.
+	Delay, Run JobHistogram
+	// Circuits are those of endpoints that are not closed, by their state.
+	Circuits map[circuit.State]int64
 	// LeaseLost and Invalid count reports that changed nothing.
 	LeaseLost, Invalid int64
 	// Graced counts leases that were lengthened since nobody could report.
@@ -34,6 +45,16 @@ type JobState struct {
 type QueueState struct {
 	Name string
 	Jobs map[job.Status]int64
+	// Oldest is for how long the job that waits longest has been due; 0 for none.
+	Oldest time.Duration
+}
+
+// JobHistogram counts lengths of time since the start.
+type JobHistogram struct {
+	// Buckets are how many were at most as long as each upper bound, in seconds.
+	Buckets map[float64]uint64
+	Count   uint64
+	Sum     float64 // seconds
 }
 
 // OtherQueues is the label of the queues that the configuration does not name:
@@ -49,6 +70,7 @@ var endings = []job.Outcome{
 // jobDescs are the metrics of the job server.
 type jobDescs struct {
 	jobs, created, found, claimed, attempts, refused, graced, parked *prometheus.Desc
+	hand, events, delay, run, oldest, circuits                       *prometheus.Desc
 	bytes, wal, commits, operations, lastCommit, lanes               *prometheus.Desc
 }
 
@@ -65,6 +87,12 @@ func newJobDescs() jobDescs {
 		refused:    desc("pawl_job_reports_refused_total", "Reports of workers that changed nothing: too late, or wrong.", "status"),
 		graced:     desc("pawl_job_leases_graced_total", "Leases lengthened once because nobody could report for a while."),
 		parked:     desc("pawl_claims_parked", "Claims that wait for a job."),
+		hand:       desc("pawl_jobs_moved_by_hand_total", "Jobs that were cancelled, retried or deleted one by one.", "action"),
+		events:     desc("pawl_event_deliveries_total", "Tries to bring events to where subscriptions want them.", "outcome"),
+		delay:      desc("pawl_job_queue_delay_seconds", "From when a job could run to its claim."),
+		run:        desc("pawl_job_run_seconds", "From the claim to the report that ended the attempt."),
+		oldest:     desc("pawl_jobs_oldest_due_seconds", "For how long the job that waits longest has been due; the longest of all queues that are not configured counts as "+OtherQueues+".", "queue"),
+		circuits:   desc("pawl_circuits", "Circuits of endpoints that are not closed.", "state"),
 		bytes:      desc("pawl_store_bytes", "Size of the job store's file."),
 		wal:        desc("pawl_store_wal_bytes", "Size of the job store's write-ahead log."),
 		commits:    desc("pawl_store_commits_total", "Commits of the job store."),
@@ -77,6 +105,7 @@ func newJobDescs() jobDescs {
 func (d *jobDescs) all() []*prometheus.Desc {
 	return []*prometheus.Desc{
 		d.jobs, d.created, d.found, d.claimed, d.attempts, d.refused, d.graced, d.parked,
+		d.hand, d.events, d.delay, d.run, d.oldest, d.circuits,
 		d.bytes, d.wal, d.commits, d.operations, d.lastCommit, d.lanes,
 	}
 }
@@ -92,10 +121,22 @@ func (d *jobDescs) collect(ch chan<- prometheus.Metric, s *JobState) {
 	counter := func(desc *prometheus.Desc, v int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v), labels...)
 	}
-	for name, jobs := range mergeQueues(s.Queues) {
+	for name, q := range mergeQueues(s.Queues) {
 		for _, status := range job.Statuses() {
-			gauge(d.jobs, float64(jobs[status]), name, string(status))
+			gauge(d.jobs, float64(q.Jobs[status]), name, string(status))
 		}
+		gauge(d.oldest, q.Oldest.Seconds(), name)
+	}
+	counter(d.hand, s.Cancelled, "cancel")
+	counter(d.hand, s.Retried, "retry")
+	counter(d.hand, s.Deleted, "delete")
+	counter(d.events, s.Delivered, "delivered")
+	counter(d.events, s.Undelivered, "failed")
+	for desc, h := range map[*prometheus.Desc]JobHistogram{d.delay: s.Delay, d.run: s.Run} {
+		ch <- prometheus.MustNewConstHistogram(desc, h.Count, h.Sum, h.Buckets)
+	}
+	for _, state := range []circuit.State{circuit.Open, circuit.HalfOpen} {
+		gauge(d.circuits, float64(s.Circuits[state]), string(state))
 	}
 	counter(d.created, s.Created)
 	counter(d.found, s.Found)
@@ -115,15 +156,18 @@ func (d *jobDescs) collect(ch chan<- prometheus.Metric, s *JobState) {
 	gauge(d.lanes, float64(s.Lanes))
 }
 
-func mergeQueues(all []QueueState) map[string]map[job.Status]int64 {
-	by := make(map[string]map[job.Status]int64, len(all))
+func mergeQueues(all []QueueState) map[string]QueueState {
+	by := make(map[string]QueueState, len(all))
 	for _, q := range all {
-		if by[q.Name] == nil {
-			by[q.Name] = map[job.Status]int64{}
+		merged, there := by[q.Name]
+		if !there {
+			merged = QueueState{Name: q.Name, Jobs: map[job.Status]int64{}}
 		}
 		for status, n := range q.Jobs {
-			by[q.Name][status] += n
+			merged.Jobs[status] += n
 		}
+		merged.Oldest = max(merged.Oldest, q.Oldest)
+		by[q.Name] = merged
 	}
 	return by
 }

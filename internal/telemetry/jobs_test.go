@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
 )
 
@@ -14,15 +15,19 @@ import (
 func TestJobMetrics(t *testing.T) {
 	jobs := &JobState{
 		Queues: []QueueState{
-			{"emails", map[job.Status]int64{job.Queued: 1, job.Running: 2, job.Succeeded: 3, job.Failed: 4, job.Cancelled: 5}},
-			{"emails", map[job.Status]int64{job.Queued: 10}},
-			{OtherQueues, map[job.Status]int64{job.Queued: 7}},
+			{Name: "emails", Jobs: map[job.Status]int64{job.Queued: 1, job.Running: 2, job.Succeeded: 3, job.Failed: 4, job.Cancelled: 5}, Oldest: 2 * time.Second},
+			{Name: "emails", Jobs: map[job.Status]int64{job.Queued: 10}},
+			{Name: OtherQueues, Jobs: map[job.Status]int64{job.Queued: 7}, Oldest: 3 * time.Second},
 		},
 		Created: 21, Found: 22, Claimed: 23,
 		Ended: map[job.Outcome]int64{
 			job.OutcomeSucceeded: 31, job.OutcomeFailed: 32, job.OutcomeReleased: 33,
 			job.OutcomeTimedOut: 34, job.OutcomeLost: 35, job.OutcomeUnreceived: 36,
 		},
+		Cancelled: 61, Retried: 62, Deleted: 63, Delivered: 64, Undelivered: 65,
+		Delay:     JobHistogram{Buckets: map[float64]uint64{0.1: 1, 5: 3}, Count: 4, Sum: 12.5},
+		Run:       JobHistogram{Buckets: map[float64]uint64{0.1: 2, 5: 2}, Count: 7, Sum: 90},
+		Circuits:  map[circuit.State]int64{circuit.Open: 71, circuit.HalfOpen: 72},
 		LeaseLost: 41, Invalid: 42, Graced: 43, Parked: 44,
 		Bytes: 51, WALBytes: 52, Commits: 53, Operations: 54, LastCommit: 1500 * time.Microsecond, Lanes: 55,
 	}
@@ -30,7 +35,7 @@ func TestJobMetrics(t *testing.T) {
 	tel := New(Options{StateFolder: ".", Snapshot: func() State { return State{Jobs: now} }})
 	var got strings.Builder
 	for line := range strings.Lines(scrape(t, tel)) {
-		if strings.Contains(line, "pawl_job") || strings.Contains(line, "pawl_store") || strings.Contains(line, "pawl_claims") {
+		if strings.Contains(line, "pawl_job") || strings.Contains(line, "pawl_store") || strings.Contains(line, "pawl_claims") || strings.Contains(line, "pawl_circuits") || strings.Contains(line, "pawl_event_") {
 			got.WriteString(line)
 		}
 	}

@@ -463,7 +463,7 @@ func (h *history) gate() {
 	if _, shut := h.model.gates[g]; h.chance(0.3) || shut && h.chance(0.8) {
 		h.tell("resume %v", g)
 		delete(h.model.gates, g)
-		h.must(h.store.Resume(h.ctx, g))
+		h.must(h.store.Resume(h.ctx, g, "ops"))
 		return
 	}
 	by := pick(h, "ops", "dev")

@@ -174,3 +174,41 @@ func (b *Board) gate(g Gate) *gate {
 	b.gates[g] = at
 	return at
 }
+
+// Behind hands out the lanes that are of use to one who waits, now that a gate
+// has room: of an endpoint all, of a queue the first of each task and version.
+func (b *Board) Behind(name Gate, visit func(ID)) {
+	g := b.gates[name]
+	if g == nil || g.Shut {
+		return
+	}
+	for _, l := range g.lines {
+		b.steps++
+		if l.open != nowhere {
+			visit(l.id)
+		}
+	}
+	if g.queue != nil {
+		for _, at := range g.queue.open.items {
+			b.steps++
+			visit(at.open.first().id)
+		}
+	}
+}
+
+// Beside returns the lane that goes first of those with the lane's queue, task and
+// version; ok is false where none is open.
+func (b *Board) Beside(id ID) (first ID, ok bool) {
+	l := b.lanes[id]
+	if l == nil || l.group.queue.gate.Shut || l.group.open.len() == 0 {
+		return 0, false
+	}
+	return l.group.open.first().id, true
+}
+
+// IsOpen reports whether a plan may take of the lane, as of the newest time that
+// the board was told.
+func (b *Board) IsOpen(id ID) bool {
+	l := b.lanes[id]
+	return l != nil && l.open != nowhere && !l.group.queue.gate.Shut
+}

@@ -45,6 +45,30 @@ func NewBucket(r Rate, now time.Time) *Bucket {
 	return b
 }
 
+// FullAt returns when the bucket is full if nobody takes, to be written down for
+// a bucket that goes on elsewhere: see Since.
+func (b *Bucket) FullAt(now time.Time) time.Time {
+	b.tell(now)
+	at := b.now.Add(time.Duration(b.missing.ns))
+	if b.missing.part > 0 {
+		at = at.Add(1)
+	}
+	return at
+}
+
+// Since returns the bucket that is full at a time, as FullAt told it.
+func Since(r Rate, full, now time.Time) *Bucket {
+	b := NewBucket(r, now)
+	most := b.room.plus(b.token, b.rate)
+	if missing := (span{ns: int64(full.Sub(now))}); missing.ns > 0 {
+		b.missing = missing
+		if most.less(missing) {
+			b.missing = most
+		}
+	}
+	return b
+}
+
 func (b *Bucket) apply(r Rate) {
 	b.rate = int64(math.Round(between(MinPerSecond, r.PerSecond, MaxPerSecond) * nano))
 	b.token = b.times(1)

@@ -249,7 +249,7 @@ func TestParkedClaimsInSteps(t *testing.T) {
 	}
 	inWriter(t, s, func(x *tx) error { x.w.work = 1; return nil })
 	before := s.Vitals().Commits
-	if err := s.Resume(t.Context(), g); err != nil {
+	if err := s.Resume(t.Context(), g, "ops"); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

@@ -17,8 +17,8 @@ const (
 	sqlHeads = `SELECT run_at, seq, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes
 		FROM ready WHERE lane=+? ORDER BY run_at, seq LIMIT +?`
 	sqlTake = `INSERT INTO running(seq, lane, run_at, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes,
-		worker, caller, claim, claimed_at, lease_ms, lease_until, limit_ms, deadline)
-		SELECT seq, lane, run_at, attempt+1, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes, ?, ?, ?, ?, ?, ?,
+		worker, caller, claim, claimed_at, lease_ms, lease_until, generation, probe, limit_ms, deadline)
+		SELECT seq, lane, run_at, attempt+1, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes, ?, ?, ?, ?, ?, ?, ?, ?,
 		coalesce(?, timeout_ms), ?+coalesce(?, timeout_ms)
 		FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)`
 	sqlTaken = "DELETE FROM ready WHERE lane=? AND (run_at, seq)<=(?, ?)"
@@ -266,12 +266,13 @@ func (t *tx) take(c *claim, l *laneRow, n int) (full bool, err error) {
 		return full, nil
 	}
 	last := leases[len(leases)-1]
+	ticket := t.admit(l, len(leases))
 	var limit any
 	if c.limit > 0 {
 		limit = c.limit
 	}
 	made, err := t.exec(sqlTake, c.want.Worker, c.want.Caller, c.want.ClaimID, t.now, length, t.now+length,
-		limit, t.now, limit, int64(l.id), last.runAt, last.seq)
+		ticket.Generation, flag(ticket.Probe), limit, t.now, limit, int64(l.id), last.runAt, last.seq)
 	if err != nil {
 		return false, err
 	}
@@ -289,11 +290,13 @@ func (t *tx) take(c *claim, l *laneRow, n int) (full bool, err error) {
 	}
 	for _, lent := range leases {
 		t.leases = append(t.leases, leaseBefore{lease: lent, what: leaseAdded})
+		lent.generation, lent.probe = ticket.Generation, ticket.Probe
 		s.add(lent)
 		if err := t.grant(c, lent); err != nil {
 			return false, err
 		}
 	}
+	t.regates(l)
 	return full, nil
 }
 
@@ -349,5 +352,7 @@ func (t *tx) untake(l *lease) error {
 	t.leases = append(t.leases, leaseBefore{lease: l, what: leaseRemoved})
 	s.remove(l)
 	l.lane.tally.running--
+	t.unadmit(l)
+	t.regates(l.lane)
 	return t.ready(l.lane, l.runAt, l.seq, l.attempt-1, l.counts, int64(l.policy), l.timeout, l.bytes)
 }

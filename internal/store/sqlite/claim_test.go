@@ -160,7 +160,7 @@ func TestWhatWakesParkedClaims(t *testing.T) {
 		if n := s.Vitals().Parked; n != 1 {
 			t.Errorf("%s: %d claims wait behind the gate, want 1", g.Kind, n)
 		}
-		if err := s.Resume(t.Context(), g); err != nil {
+		if err := s.Resume(t.Context(), g, "ops"); err != nil {
 			t.Fatal(err)
 		}
 		gets(t, <-got, id)

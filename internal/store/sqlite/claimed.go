@@ -52,7 +52,7 @@ func (m createdJob) reading(ids job.IDs, g *granted) *job.Job {
 	return &job.Job{
 		ID: ids.Make(at(m.at), g.seq), Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,
 		Content: n.Content, Tags: n.Tags, Trace: n.Trace, Policy: *g.policy, Timeout: time.Duration(g.timeout) * time.Millisecond,
-		CreatedAt: at(m.at),
+		Kind: n.Kind, Unique: n.Unique, CreatedAt: at(m.at),
 	}
 }
 

@@ -15,9 +15,9 @@ const (
 	sqlIdem = `SELECT i.seq, i.hash, j.created_at FROM idem i CROSS JOIN job j ON j.seq=i.seq WHERE i.key=?`
 	// sqlIdemNew changes nothing where the key is there.
 	sqlIdemNew = "INSERT INTO idem(key, seq, hash) VALUES (?, ?, ?) ON CONFLICT(key) DO NOTHING"
-	sqlLaneNew = "INSERT INTO lane(lane, queue, task, version, endpoint, priority) VALUES (?, ?, ?, ?, ?, ?)"
-	sqlJobNew  = `INSERT INTO job(seq, lane, run_at, created_at, policy, timeout_ms, key, trace, tags, head, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlLaneNew = "INSERT INTO lane(lane, queue, task, version, endpoint, priority, kind) VALUES (?, ?, ?, ?, ?, ?, ?)"
+	sqlJobNew  = `INSERT INTO job(seq, lane, run_at, created_at, policy, timeout_ms, key, uniq, trace, tags, head, payload)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlReadyNew = `INSERT INTO ready(lane, run_at, seq, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
@@ -109,7 +109,7 @@ func (c *creation) run(t *tx) error {
 		if err := c.create(t, i); err != nil {
 			return err
 		}
-		if j.Key == "" {
+		if j.Key == "" || c.made[i].Found {
 			continue
 		}
 		n, err := t.exec(sqlIdemNew, j.Key, t.w.state.seq, j.Hash[:])
@@ -135,7 +135,9 @@ func (c *creation) single(t *tx) error {
 		}
 		return err
 	}
-	if j := &c.jobs[0]; j.Key != "" {
+	if j := &c.jobs[0]; j.Key != "" && j.Unique != "" {
+		return c.singleOfTwoKeys(t)
+	} else if j.Key != "" {
 		n, err := t.exec(sqlIdemNew, j.Key, t.w.state.seq+1, j.Hash[:])
 		if err != nil {
 			return err
@@ -151,6 +153,19 @@ func (c *creation) single(t *tx) error {
 		}
 	}
 	return c.create(t, 0)
+}
+
+// singleOfTwoKeys creates a job with an idempotency key and a unique one. A job
+// that the second finds does not get the first.
+func (c *creation) singleOfTwoKeys(t *tx) error {
+	if err := c.find(t, 0); err != nil || c.made[0].Found {
+		return err
+	}
+	if err := c.create(t, 0); err != nil || c.made[0].Found {
+		return err
+	}
+	_, err := t.exec(sqlIdemNew, c.jobs[0].Key, t.w.state.seq, c.jobs[0].Hash[:])
+	return err
 }
 
 // room is an error where the lanes of the jobs that are to be made would be more
@@ -175,7 +190,7 @@ func (c *creation) room(t *tx) error {
 }
 
 func laneOf(j *store.NewJob) lane.Key {
-	return lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority}
+	return lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority, Synthetic: j.Kind == job.Synthetic}
 }
 
 // find looks whether the key of a job is there already.
@@ -210,6 +225,16 @@ func (c *creation) twins(i, first int) error {
 // create writes one job.
 func (c *creation) create(t *tx, i int) error {
 	s, j := t.w.state, &c.jobs[i]
+	if j.Unique != "" {
+		other, err := t.claimUnique(laneOf(j), j.Unique, s.seq+1)
+		if err != nil {
+			return err
+		}
+		if other != (madeRow{}) {
+			c.made[i].Found, c.rows[i] = true, other
+			return nil
+		}
+	}
 	l, err := t.lane(laneOf(j))
 	if err != nil {
 		return err
@@ -230,12 +255,13 @@ func (c *creation) create(t *tx, i int) error {
 		payload = []byte{}
 	}
 	if _, err := t.exec(sqlJobNew, seq, int64(l.id), runAt, t.now, int64(policy), timeout,
-		orNull(j.Key), orNull(j.Trace), c.tags[i], j.Content.Head, payload); err != nil {
+		orNull(j.Key), orNull(j.Unique), orNull(j.Trace), c.tags[i], j.Content.Head, payload); err != nil {
 		return err
 	}
 	s.seq = seq
 	t.created = append(t.created, createdJob{j, t.now})
 	c.rows[i], c.made[i].RunAt = madeRow{seq, t.now}, at(runAt)
+	t.jobEvent(store.JobCreated, seq, l, eventData{RunAt: at(runAt)})
 	return t.ready(l, runAt, seq, 0, job.Counts{}, int64(policy), timeout, int64(j.Content.Size()))
 }
 
@@ -267,11 +293,19 @@ func (t *tx) lane(k lane.Key) (*laneRow, error) {
 	if l.stored {
 		return l, nil
 	}
-	if _, err := t.exec(sqlLaneNew, int64(l.id), k.Queue, k.Task, k.Version, k.Endpoint, k.Priority); err != nil {
+	if _, err := t.exec(sqlLaneNew, int64(l.id), k.Queue, k.Task, k.Version, k.Endpoint, k.Priority, kindColumn(k)); err != nil {
 		return nil, err
 	}
 	l.stored = true
 	return l, nil
+}
+
+// kindColumn is the kind of a lane's jobs as its row has it.
+func kindColumn(k lane.Key) string {
+	if k.Synthetic {
+		return string(job.Synthetic)
+	}
+	return string(job.Ordinary)
 }
 
 // ready puts a job into the line of its lane. The lane was touched.

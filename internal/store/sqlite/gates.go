@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
@@ -35,13 +34,22 @@ func (s *Store) Pause(ctx context.Context, g lane.Gate, by string) error {
 		}
 		t.pauses = append(t.pauses, pauseBefore{gate: g})
 		t.w.state.paused[g] = p
-		t.w.state.board.Shut(g, time.Time{})
+		t.gateEvent(pausedEvent(g, store.QueuePaused, store.EndpointPaused), g, eventData{By: by})
+		t.regate(t.w.state.gate(g))
 		return nil
 	})
 }
 
+// pausedEvent is the one of the gate's kind.
+func pausedEvent(g lane.Gate, queue, endpoint store.EventType) store.EventType {
+	if g.Kind == lane.QueueGate {
+		return queue
+	}
+	return endpoint
+}
+
 // Resume opens a gate.
-func (s *Store) Resume(ctx context.Context, g lane.Gate) error {
+func (s *Store) Resume(ctx context.Context, g lane.Gate, by string) error {
 	return s.writer.submit(ctx, 0, func(t *tx) error {
 		state := t.w.state
 		p, shut := state.paused[g]
@@ -53,12 +61,10 @@ func (s *Store) Resume(ctx context.Context, g lane.Gate) error {
 		}
 		t.pauses = append(t.pauses, pauseBefore{gate: g, pause: p, shut: true})
 		delete(state.paused, g)
-		state.board.Open(g)
-		for _, l := range state.lanes[1:] {
-			if l != nil && (l.key.Queue == g.Name || l.key.Endpoint == g.Name) && state.open(l, t.now) {
-				state.heat(l)
-			}
-		}
+		t.gateEvent(pausedEvent(g, store.QueueResumed, store.EndpointResumed), g, eventData{By: by})
+		at := state.gate(g)
+		t.regate(at)
+		state.dropGate(at)
 		return nil
 	})
 }

@@ -23,7 +23,7 @@ const (
 const (
 	sqlListJobs = `SELECT seq, lane, created_at, tags FROM job WHERE seq < ? ORDER BY seq DESC LIMIT +?`
 	sqlListDead = `SELECT j.seq, j.lane, j.created_at, j.tags FROM attempt a CROSS JOIN job j ON j.seq = a.seq
-		WHERE a.seq < ? AND a."end" = 'failed' ORDER BY a.seq DESC LIMIT +?`
+		WHERE a.seq < ? AND a.reason IS NOT NULL ORDER BY a.seq DESC LIMIT +?`
 	sqlListRunning = `SELECT j.seq, j.lane, j.created_at, j.tags FROM running r CROSS JOIN job j ON j.seq = r.seq
 		WHERE r.seq < ? ORDER BY r.seq DESC LIMIT +?`
 	// The lanes that a filter may let through, with how many jobs each has.

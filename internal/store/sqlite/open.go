@@ -31,6 +31,7 @@ type Store struct {
 	cursors   cursors
 	readers   *readers
 	watch     *watchers
+	events    *eventWatch
 	space     *space
 	place     *site
 	wal       *walKeeper
@@ -121,7 +122,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := s.readKeys(ctx); err != nil {
 		return err
 	}
-	s.watch = newWatchers()
+	s.watch, s.events = newWatchers(), newEventWatch(0)
 	s.space = newSpace(s.path, s.options, s.has)
 	if s.wal, err = startWAL(s); err != nil {
 		return explain(err)
@@ -168,6 +169,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.watch.close()
+	s.events.close()
 	s.copies.close()
 	// The writer's is the last commit; the last connection to close empties the
 	// WAL into the file.

@@ -170,7 +170,7 @@ func (t *tx) serveParked() {
 	defer func() { s.cool(i) }()
 	for ; i < len(s.hot); i++ {
 		l := s.hot[i]
-		for behind := int64(0); s.open(l, t.now); {
+		for behind := int64(0); s.board.IsOpen(l.id); {
 			// One of them at least: the next group begins where this one ends.
 			if len(t.served) >= maxGroup || (i > 0 || len(t.served) > 0) && time.Since(began) >= t.w.work {
 				return
@@ -187,6 +187,11 @@ func (t *tx) serveParked() {
 			if len(c.got) == 0 {
 				t.served = t.served[:len(t.served)-1]
 			}
+		}
+		// Of the lanes that are alike to workers only the first was told where a
+		// gate got room; now it is another's turn.
+		if first, open := s.board.Beside(l.id); open && first != l.id && !s.board.IsOpen(l.id) {
+			s.heat(s.lanes[first])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json/v2"
 	"sync"
 	"time"
@@ -18,6 +19,9 @@ type writtenPolicy struct {
 	MaxDelayMS  int64      `json:"max_delay_ms"`
 	Jitter      float64    `json:"jitter"`
 	From        levelsForm `json:"from"`
+	Repeat      job.Repeat `json:"repeat,omitzero"`
+	Input       string     `json:"input,omitzero"` // as hex
+	Output      string     `json:"output,omitzero"`
 }
 
 type levelsForm struct {
@@ -32,6 +36,7 @@ func encodePolicy(s job.Snapshot) (string, error) {
 	text, err := json.Marshal(writtenPolicy{
 		MaxAttempts: s.MaxAttempts, InitialMS: s.Initial.Milliseconds(), Factor: s.Factor,
 		MaxDelayMS: s.MaxDelay.Milliseconds(), Jitter: s.Jitter, From: levelsForm(s.From),
+		Repeat: s.Repeat, Input: schemaText(s.Input), Output: schemaText(s.Output),
 	})
 	return string(text), err
 }
@@ -46,8 +51,24 @@ func decodePolicy(text string) (job.Snapshot, error) {
 			MaxAttempts: p.MaxAttempts, Initial: time.Duration(p.InitialMS) * time.Millisecond, Factor: p.Factor,
 			MaxDelay: time.Duration(p.MaxDelayMS) * time.Millisecond, Jitter: p.Jitter,
 		},
-		From: job.Levels(p.From),
+		From: job.Levels(p.From), Repeat: p.Repeat, Input: schemaHash(p.Input), Output: schemaHash(p.Output),
 	}, nil
+}
+
+// schemaText is a schema's hash as hex, "" for none.
+func schemaText(h job.SchemaHash) string {
+	if h == (job.SchemaHash{}) {
+		return ""
+	}
+	return hex.EncodeToString(h[:])
+}
+
+// schemaHash is schemaText's inverse; what this package did not write is none.
+func schemaHash(text string) (h job.SchemaHash) {
+	if raw, err := hex.DecodeString(text); err == nil {
+		copy(h[:], raw)
+	}
+	return h
 }
 
 // maxPolicies is how many snapshots the writer remembers. A fleet has as many as

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
-	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -111,7 +110,7 @@ func (s *Store) meta(ctx context.Context, name string) (value any, err error) {
 const selectJob = `SELECT ` + jobColumns + fromJob
 
 const jobColumns = `j.seq, j.lane, j.run_at, j.created_at, j.timeout_ms, j.trace, j.tags, j.head, j.payload,
-	l.queue, l.task, l.version, l.endpoint, l.priority, p.body`
+	l.queue, l.task, l.version, l.endpoint, l.priority, p.body, l.kind, j.uniq`
 
 const fromJob = ` FROM job j CROSS JOIN lane l ON l.lane = j.lane CROSS JOIN policy p ON p.policy = j.policy`
 
@@ -125,7 +124,7 @@ func (s *Store) scanJob(r *row) (*job.Job, error) {
 		Timeout: time.Duration(r.int(4)) * time.Millisecond, Trace: r.text(5),
 		Content: job.Content{Head: r.blob(7), Payload: r.blob(8)},
 		Queue:   r.text(9), Task: r.text(10), Version: r.text(11), Endpoint: r.text(12), Priority: int(r.int(13)),
-		Status: job.Queued,
+		Status: job.Queued, Kind: job.Kind(r.text(15)), Unique: r.text(16),
 	}
 	var err error
 	if j.Tags, err = decodeTags(r.text(6)); err != nil {
@@ -161,8 +160,8 @@ type standing struct {
 }
 
 const (
-	sqlStandingRunning = `SELECT attempt, charged, lost, lost_row, unreceived FROM running WHERE seq = ?`
-	sqlStandingLast    = `SELECT number, all_charged, lost, lost_row, unreceived, next_run_at, "end", reason, ended_at, result, error
+	sqlStandingRunning = `SELECT attempt, charged, lost, lost_row, unreceived, cancelled FROM running WHERE seq = ?`
+	sqlStandingLast    = `SELECT number, all_charged, lost, lost_row, unreceived, next_run_at, "end", reason, ended_at, result, error, worker
 		FROM attempt WHERE seq = +? ORDER BY number DESC LIMIT 1`
 	sqlStandingDue   = `SELECT next_run_at FROM attempt WHERE seq = +? AND next_run_at IS NOT NULL ORDER BY number DESC LIMIT 1`
 	sqlStandingError = `SELECT error FROM attempt WHERE seq = +? AND error IS NOT NULL ORDER BY number DESC LIMIT 1`
@@ -175,6 +174,9 @@ func standingOf(c *conn, seq int64) (standing, error) {
 	running, err := c.one(sqlStandingRunning, func(r *row) error {
 		s.status, s.attempt = job.Running, int(r.int(0))
 		s.counts = scanCounts(r, 1)
+		if r.set(5) {
+			s.status, s.finished = job.Cancelled, at(r.int(5))
+		}
 		return nil
 	}, seq)
 	if err != nil {
@@ -184,6 +186,9 @@ func standingOf(c *conn, seq int64) (standing, error) {
 	_, err = c.one(sqlStandingLast, func(r *row) error {
 		if !running {
 			s.attempt, s.counts = int(r.int(0)), scanCounts(r, 1)
+			if r.text(11) == "" { // it was cancelled before a worker had it again
+				s.attempt--
+			}
 		}
 		if r.set(6) {
 			s.status, s.reason = job.Status(r.text(6)), job.Reason(r.text(7))
@@ -295,6 +300,9 @@ func (s *Store) Job(ctx context.Context, id string) (*job.Job, error) {
 func attemptsOf(c *conn, seq int64) ([]job.Attempt, error) {
 	var all []job.Attempt
 	err := c.each(sqlAttempts, func(r *row) error {
+		if r.text(1) == "" {
+			return nil
+		}
 		a := job.Attempt{
 			Number: int(r.int(0)), Worker: r.text(1), StartedAt: at(r.int(2)), EndedAt: at(r.int(3)),
 			Outcome: job.Outcome(r.text(4)), Charged: r.int(5) != 0, Note: r.text(7),
@@ -333,8 +341,8 @@ func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job,
 		err := s.readers.use(ctx, func(c *conn) error {
 			return c.each(sqlContents, func(r *row) error {
 				j, err := s.scanJob(r)
-				if err == nil && r.set(15) {
-					err = decodeError(r.text(15), &j.LastError)
+				if err == nil && r.set(17) {
+					err = decodeError(r.text(17), &j.LastError)
 				}
 				found[r.int(0)] = j
 				return err
@@ -387,7 +395,7 @@ func (s *Store) Logs(ctx context.Context, id string, attempt int) (store.Log, er
 // countsChunk is how many lanes one read of Counts takes.
 const countsChunk = 5000
 
-const sqlCounts = `SELECT l.queue, l.task, l.version, l.endpoint, l.priority, t.ready, t.running, t.succeeded, t.failed, t.cancelled, t.lane
+const sqlCounts = `SELECT l.queue, l.task, l.version, l.endpoint, l.priority, l.kind, t.ready, t.running, t.succeeded, t.failed, t.cancelled, t.lane
 	FROM tally t CROSS JOIN lane l ON l.lane = t.lane WHERE t.lane > ? ORDER BY t.lane LIMIT +?`
 
 // Counts returns the kept counts of every lane. With more than some thousand
@@ -400,10 +408,10 @@ func (s *Store) Counts(ctx context.Context) ([]store.LaneCount, error) {
 		err := s.readers.use(ctx, func(c *conn) error {
 			return c.each(sqlCounts, func(r *row) error {
 				all = append(all, store.LaneCount{
-					Lane:  lane.Key{Queue: r.text(0), Task: r.text(1), Version: r.text(2), Endpoint: r.text(3), Priority: int(r.int(4))},
-					Ready: r.int(5), Running: r.int(6), Succeeded: r.int(7), Failed: r.int(8), Cancelled: r.int(9),
+					Lane:  laneKey(r, 0),
+					Ready: r.int(6), Running: r.int(7), Succeeded: r.int(8), Failed: r.int(9), Cancelled: r.int(10),
 				})
-				last = r.int(10)
+				last = r.int(11)
 				n++
 				return nil
 			}, last, countsChunk)

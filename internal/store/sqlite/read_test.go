@@ -257,7 +257,7 @@ func TestCountsInChunks(t *testing.T) {
 	const n = countsChunk + 1
 	if err := s.writer.submit(t.Context(), 0, func(x *tx) error {
 		if _, err := x.exec(`WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
-			INSERT INTO lane (lane, queue, task, version, endpoint, priority) SELECT n, 'q', 't', '1', 'e' || n, 0 FROM n`, n); err != nil {
+			INSERT INTO lane (lane, queue, task, version, endpoint, priority, kind) SELECT n, 'q', 't', '1', 'e' || n, 0, '' FROM n`, n); err != nil {
 			return err
 		}
 		_, err := x.exec("INSERT INTO tally (lane, ready, running, succeeded, failed, cancelled) SELECT lane, lane, 0, 0, 0, 0 FROM lane")

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
@@ -11,13 +10,13 @@ import (
 )
 
 const (
-	sqlLoadMark  = "SELECT commits, seq, attempt, clock FROM mark WHERE one=1"
-	sqlLoadLanes = `SELECT l.lane, l.queue, l.task, l.version, l.endpoint, l.priority,
+	sqlLoadMark  = "SELECT commits, seq, attempt, event, clock FROM mark WHERE one=1"
+	sqlLoadLanes = `SELECT l.lane, l.queue, l.task, l.version, l.endpoint, l.priority, l.kind,
 		coalesce(t.ready, 0), coalesce(t.running, 0), coalesce(t.succeeded, 0), coalesce(t.failed, 0), coalesce(t.cancelled, 0),
 		CASE WHEN t.ready > 0 THEN (SELECT r.run_at FROM ready r WHERE r.lane=l.lane ORDER BY r.run_at LIMIT 1) END
 		FROM lane l LEFT JOIN tally t ON t.lane=l.lane ORDER BY l.lane`
 	sqlLoadRunning = `SELECT seq, lane, run_at, attempt, charged, lost, lost_row, unreceived, policy, timeout_ms, bytes,
-		worker, claim, claimed_at, started_at, heard_at, lease_ms, lease_until, deadline, log_cut, caller, limit_ms FROM running`
+		worker, claim, claimed_at, started_at, heard_at, lease_ms, lease_until, deadline, log_cut, caller, limit_ms, generation, probe, cancelled, canceller FROM running`
 	sqlLoadPauses = "SELECT kind, name, who, since FROM pause"
 )
 
@@ -26,7 +25,7 @@ const (
 func loadState(c *conn) (*state, error) {
 	s := newState()
 	there, err := c.one(sqlLoadMark, func(r *row) error {
-		s.commits, s.seq, s.attempt, s.clock = r.int(0), r.int(1), r.int(2), r.int(3)
+		s.commits, s.seq, s.attempt, s.event, s.clock = r.int(0), r.int(1), r.int(2), r.int(3), r.int(4)
 		return nil
 	})
 	if err != nil {
@@ -41,10 +40,15 @@ func loadState(c *conn) (*state, error) {
 	err = c.each(sqlLoadPauses, func(r *row) error {
 		g := lane.Gate{Kind: lane.GateKind(r.text(0)), Name: r.text(1)}
 		s.paused[g] = store.Pause{Gate: g, By: r.text(2), Since: at(r.int(3))}
-		s.board.Shut(g, time.Time{})
 		return nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.loadCircuits(c); err != nil {
+		return nil, err
+	}
+	if _, err := c.one(sqlUniques, func(r *row) error { s.unique = r.int(0) > 0; return nil }); err != nil {
 		return nil, err
 	}
 	return s, s.loadRunning(c)
@@ -54,22 +58,31 @@ func (s *state) loadLanes(c *conn) error {
 	return c.each(sqlLoadLanes, func(r *row) error {
 		l := &laneRow{
 			id:     lane.ID(r.int(0)),
-			key:    lane.Key{Queue: r.text(1), Task: r.text(2), Version: r.text(3), Endpoint: r.text(4), Priority: int(r.int(5))},
+			key:    laneKey(r, 1),
 			stored: true,
-			tally:  tally{r.int(6), r.int(7), r.int(8), r.int(9), r.int(10)},
+			tally:  tally{r.int(7), r.int(8), r.int(9), r.int(10), r.int(11)},
 		}
 		for lane.ID(len(s.lanes)) < l.id { // a gap is a lane that is gone
 			s.unused = append(s.unused, lane.ID(len(s.lanes)))
 			s.lanes = append(s.lanes, nil)
 		}
-		if (l.tally.ready > 0) != r.set(11) {
+		if (l.tally.ready > 0) != r.set(12) {
 			return fmt.Errorf("%w: lane %d counts %d ready jobs, which are not there; open a backup", ErrDamaged, l.id, l.tally.ready)
 		}
 		s.lanes = append(s.lanes, l)
 		s.board.Add(l.id, l.key)
-		s.setReady(l, l.tally.ready, r.int(11))
+		s.attach(l)
+		s.setReady(l, l.tally.ready, r.int(12))
 		return nil
 	})
+}
+
+// laneKey reads queue, task, version, endpoint, priority and kind from a column on.
+func laneKey(r *row, from int) lane.Key {
+	return lane.Key{
+		Queue: r.text(from), Task: r.text(from + 1), Version: r.text(from + 2), Endpoint: r.text(from + 3),
+		Priority: int(r.int(from + 4)), Synthetic: job.Kind(r.text(from+5)) == job.Synthetic,
+	}
 }
 
 func (s *state) loadRunning(c *conn) error {
@@ -83,6 +96,7 @@ func (s *state) loadRunning(c *conn) error {
 			policy: policyID(r.int(8)), timeout: r.int(9), bytes: r.int(10), worker: r.text(11), claim: r.text(12),
 			claimedAt: r.int(13), startedAt: r.int(14), heardAt: r.int(15), length: r.int(16), until: r.int(17), deadline: r.int(18),
 			log: logSize{cut: r.int(19) != 0}, caller: r.text(20), limit: r.int(21),
+			generation: r.int(22), probe: r.int(23) != 0, cancelledAt: r.int(24), canceller: r.text(25),
 		})
 		return nil
 	})

@@ -227,7 +227,7 @@ func TestRandomGroups(t *testing.T) {
 			if r.IntN(3) == 0 {
 				return func() error { return s.Pause(t.Context(), g, "me") }
 			}
-			return func() error { return s.Resume(t.Context(), g) }
+			return func() error { return s.Resume(t.Context(), g, "ops") }
 		default:
 			return func() error { _, err := s.Sweep(t.Context()); return err }
 		}

@@ -124,7 +124,24 @@ func (t *tx) report(p *parsedReport) (store.Answer, error) {
 			return leaseLost, err
 		}
 		return t.holds(l)
+	case store.Complete, store.Fail, store.Release:
+		return t.endBy(l, p)
+	default:
+		return leaseLost, nil
+	}
+}
+
+// endBy ends an attempt as its worker reports. Of a job that was cancelled
+// meanwhile what is reported is kept, and moves nothing.
+func (t *tx) endBy(l *lease, p *parsedReport) (store.Answer, error) {
+	if l.cancelledAt != 0 {
+		return t.finish(l, job.DecideCancelled(t.runOf(l)), p)
+	}
+	switch p.Type {
 	case store.Complete:
+		if p.Refused != "" {
+			return t.finish(l, job.DecideRefused(t.runOf(l)), p)
+		}
 		return t.finish(l, job.DecideComplete(t.runOf(l)), p)
 	case store.Fail:
 		run, err := t.runWithPolicy(l)
@@ -207,7 +224,11 @@ func (t *tx) move(l *lease) {
 }
 
 func answerOf(l *lease) store.Answer {
-	return store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: at(l.until)}
+	a := store.Answer{Status: store.ReportTaken, JobStatus: job.Running, LeaseUntil: at(l.until)}
+	if l.cancelledAt != 0 {
+		a.JobStatus, a.Cancel = job.Cancelled, true
+	}
+	return a
 }
 
 // addLog keeps lines until they are MaxLog bytes. Lines that are there already
@@ -251,14 +272,18 @@ func (t *tx) addLog(l *lease, lines []job.LogLine) error {
 // runOf is what decisions need of a lease; the policy only where runWithPolicy
 // is asked.
 func (t *tx) runOf(l *lease) job.Run {
-	return job.Run{Attempt: l.attempt, Counts: l.counts, Heard: at(l.heardAt), LeaseUntil: at(l.until), Deadline: at(l.deadline)}
+	r := job.Run{Attempt: l.attempt, Counts: l.counts, Heard: at(l.heardAt), LeaseUntil: at(l.until), Deadline: at(l.deadline)}
+	if l.lane.key.Synthetic {
+		r.Kind = job.Synthetic
+	}
+	return r
 }
 
 func (t *tx) runWithPolicy(l *lease) (job.Run, error) {
 	run := t.runOf(l)
 	p, err := t.policy(l.policy)
 	if err == nil {
-		run.Policy = p.Policy
+		run.Policy, run.Repeat = p.Policy, p.Repeat
 	}
 	return run, err
 }
@@ -268,6 +293,12 @@ func (t *tx) finish(l *lease, x job.Transition, p *parsedReport) (store.Answer, 
 	e := ending{report: p.Hash[:reportHash], note: p.Note, failure: p.failure}
 	if p.Type == store.Complete {
 		e.result = p.Result
+	}
+	if p.Type == store.Fail {
+		e.said = &p.Failure
+		if p.Error != nil {
+			e.told = &job.Error{Type: p.Error.Type, Message: p.Error.Message}
+		}
 	}
 	runAt, err := t.apply(l, x, e)
 	return store.Answer{Status: store.ReportTaken, JobStatus: x.To, RunAt: at(runAt)}, err
@@ -279,6 +310,8 @@ type ending struct {
 	note    string
 	failure any
 	result  []byte
+	said    *job.Failure // nil: no failure was reported
+	told    *job.Error   // of a failure, without its stack
 }
 
 // apply makes a transition: the running row goes, the attempt is recorded, and
@@ -298,7 +331,12 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	t.touch(l.lane)
 	t.leases = append(t.leases, leaseBefore{lease: l, what: leaseRemoved})
 	s.remove(l)
-	l.lane.tally.running--
+	cancelled := l.cancelledAt != 0 // counted already
+	if !cancelled {
+		l.lane.tally.running--
+	}
+	t.judged(l, x, e.said)
+	t.regates(l.lane)
 
 	var next, end, reason any
 	if x.To == job.Queued {
@@ -309,13 +347,17 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		if x.Reason != "" {
 			reason = string(x.Reason)
 		}
-		t.finished = append(t.finished, l.seq)
+		if !cancelled {
+			t.finished = append(t.finished, l.seq)
+			if err := t.over(l.seq); err != nil {
+				return 0, err
+			}
+		}
 	}
-	note := x.Note
-	if note != "" && e.note != "" {
-		note += "; "
+	note := join(x.Note, e.note)
+	if cancelled {
+		note = join(note, "the job was cancelled by "+l.canceller)
 	}
-	note += e.note
 	if x.Outcome == job.OutcomeReleased {
 		if note, err = t.handBack(l, note); err != nil {
 			return 0, err
@@ -331,19 +373,37 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		next, end, reason, e.report, flag(l.log.cut), orNull(note), e.failure, e.result); err != nil {
 		return 0, err
 	}
-	switch x.To {
-	case job.Succeeded:
-		l.lane.tally.succeeded++
-	case job.Failed:
-		l.lane.tally.failed++
-	case job.Cancelled:
-		l.lane.tally.cancelled++
-	case job.Queued:
+	if !cancelled {
+		t.endEvent(l, x, e, runAt)
+	}
+	switch {
+	case x.To == job.Queued:
 		return runAt, t.ready(l.lane, runAt, l.seq, l.attempt, x.Counts, int64(l.policy), l.timeout, l.bytes)
-	case job.Running:
-		return 0, t.diverge("a transition to running")
+	case !cancelled:
+		l.lane.ended(x.To, 1)
 	}
 	return 0, nil
+}
+
+// endEvent tells what the end of an attempt made of its job.
+func (t *tx) endEvent(l *lease, x job.Transition, e ending, runAt int64) {
+	d := eventData{Attempt: l.attempt, Outcome: x.Outcome, Reason: x.Reason, Error: e.told, RunAt: at(runAt)}
+	switch {
+	case x.To == job.Succeeded:
+		t.jobEvent(store.JobSucceeded, l.seq, l.lane, d)
+	case x.To == job.Failed:
+		t.jobEvent(store.JobFailed, l.seq, l.lane, d)
+	case x.To == job.Queued && x.Cause != job.Release:
+		t.jobEvent(store.JobRetried, l.seq, l.lane, d)
+	}
+}
+
+// join joins two notes.
+func join(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return a + b
 }
 
 // handBack makes room for an attempt that is handed back, which nothing counts: a

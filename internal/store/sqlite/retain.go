@@ -80,6 +80,11 @@ func (s *Store) Retain(ctx context.Context, r store.Retention) (store.More, erro
 		s.retain.set(k.kind, step.to)
 		more = more || step.more
 	}
+	events, err := s.retainEvents(ctx, r.Events)
+	if err != nil {
+		return false, err
+	}
+	more = more || events
 	if more || r == (store.Retention{}) {
 		return more, nil
 	}
@@ -196,15 +201,7 @@ func (r *retainStep) remove(t *tx, e endedAttempt) (gone bool, err error) {
 	}
 	l := t.w.state.lanes[of]
 	t.touch(l)
-	switch e.end {
-	case job.Succeeded:
-		l.tally.succeeded--
-	case job.Failed:
-		l.tally.failed--
-	case job.Cancelled:
-		l.tally.cancelled--
-	case job.Queued, job.Running: // no ends
-	}
+	l.ended(e.end, -1)
 	t.finished = append(t.finished, e.seq)
 	return true, nil
 }

@@ -18,7 +18,8 @@ type state struct {
 	running  map[int64]*lease
 	ends     heap[*lease]
 	claims   map[claimKey][]*lease
-	lengths  map[int64]int // how many leases have this length
+	lengths  map[int64]int       // how many leases have this length
+	gates    map[lane.Gate]*gate // of queues and endpoints
 	paused   map[lane.Gate]store.Pause
 	policies *policies
 	parked   parked
@@ -30,11 +31,17 @@ type state struct {
 	hot     []*laneRow
 	wakeAll bool
 
+	// wanted are the types of event that are written though they are not seldom.
+	wanted map[store.EventType]bool
+	// unique says that some job may have a unique key.
+	unique bool
+
 	// turn counts transactions, to mark what one has touched.
 	turn    int64
 	commits int64
 	seq     int64 // the highest given out
 	attempt int64 // the highest n given out
+	event   int64 // the highest id given out
 	clock   int64 // what the file says when it is opened
 	silence
 }
@@ -50,6 +57,8 @@ type laneRow struct {
 	head   int64 // means nothing where none is ready
 	turn   int64 // the transaction that touched it last
 	hot    bool  // it is in state.hot
+	// queue and endpoint are its gates; endpoint is nil where it has none.
+	queue, endpoint *gate
 }
 
 type tally struct{ ready, running, succeeded, failed, cancelled int64 }
@@ -67,9 +76,15 @@ type lease struct {
 	worker, caller, claim         string
 	claimedAt, startedAt, heardAt int64
 	length, until, deadline       int64
-	log                           logSize
-	repeated                      bool // a claim of the same id was answered with it
-	place                         int  // in state.ends
+	// generation and probe are what it keeps of its endpoint's circuit.
+	generation int64
+	probe      bool
+	// cancelledAt is when its job was cancelled, by canceller; 0 where it was not.
+	cancelledAt int64
+	canceller   string
+	log         logSize
+	repeated    bool // a claim of the same id was answered with it
+	place       int  // in state.ends
 }
 
 // logSize is how much an attempt has logged.
@@ -98,6 +113,7 @@ func newState() *state {
 		},
 		claims:   map[claimKey][]*lease{},
 		lengths:  map[int64]int{},
+		gates:    map[lane.Gate]*gate{},
 		paused:   map[lane.Gate]store.Pause{},
 		policies: newPolicies(),
 		parked:   newParked(),
@@ -127,12 +143,14 @@ func (s *state) newLane(k lane.Key) *laneRow {
 		s.lanes = append(s.lanes, l)
 	}
 	s.board.Add(l.id, k)
+	s.attach(l)
 	return l
 }
 
 // forget drops a lane that has no row.
 func (s *state) forget(l *laneRow) {
 	s.board.Remove(l.id)
+	s.detach(l)
 	s.lanes[l.id] = nil
 	s.unused = append(s.unused, l.id)
 }
@@ -146,22 +164,8 @@ func (s *state) heat(l *laneRow) {
 	}
 }
 
-// open reports whether a job of the lane can be claimed now.
-func (s *state) open(l *laneRow, now int64) bool {
-	if l.tally.ready == 0 || l.head > now {
-		return false
-	}
-	if _, shut := s.paused[lane.Gate{Kind: lane.QueueGate, Name: l.key.Queue}]; shut {
-		return false
-	}
-	if l.key.Endpoint == "" {
-		return true
-	}
-	_, shut := s.paused[lane.Gate{Kind: lane.EndpointGate, Name: l.key.Endpoint}]
-	return !shut
-}
-
 func (s *state) add(l *lease) {
+	l.lane.counts(1)
 	s.running[l.seq] = l
 	s.ends.put(l)
 	s.lengths[l.length]++
@@ -172,6 +176,7 @@ func (s *state) add(l *lease) {
 }
 
 func (s *state) remove(l *lease) {
+	l.lane.counts(-1)
 	delete(s.running, l.seq)
 	s.ends.remove(l)
 	if s.lengths[l.length]--; s.lengths[l.length] == 0 {
@@ -202,8 +207,15 @@ func (s *state) remove(l *lease) {
 func (s *state) adopt(old *state) {
 	s.parked, s.wakeAll = old.parked, true
 	s.turn, s.silence = old.turn, old.silence
+	for name, was := range old.gates {
+		if was.limits != (store.Limits{}) {
+			g := s.gate(name)
+			g.limits, g.bucket = was.limits, was.bucket
+		}
+	}
 	// What a lost commit may have given out is not given out again.
-	s.seq, s.attempt = max(s.seq, old.seq), max(s.attempt, old.attempt)
+	s.seq, s.attempt, s.event = max(s.seq, old.seq), max(s.attempt, old.attempt), max(s.event, old.event)
+	s.wanted = old.wanted
 	for seq, l := range s.running {
 		if was := old.running[seq]; was != nil && was.attempt == l.attempt {
 			l.until, l.deadline = max(l.until, was.until), max(l.deadline, was.deadline)
@@ -264,13 +276,10 @@ type pauseBefore struct {
 }
 
 func (b *pauseBefore) undo(s *state) {
+	delete(s.paused, b.gate)
 	if b.shut {
 		s.paused[b.gate] = b.pause
-		s.board.Shut(b.gate, time.Time{})
-		return
 	}
-	delete(s.paused, b.gate)
-	s.board.Open(b.gate)
 }
 
 // at is the time of Unix milliseconds; zero for 0.

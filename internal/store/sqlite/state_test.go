@@ -86,6 +86,16 @@ func checkMemory(t *testing.T, s *Store) {
 		if err != nil {
 			return err
 		}
+		for name, g := range m.gates {
+			if g.limits != (store.Limits{}) {
+				of := f.gate(name)
+				of.limits, of.bucket = g.limits, g.bucket
+			}
+		}
+		f.openGates(at(x.now))
+		if diff := cmp.Diff(f.gatePicture(), m.gatePicture()); diff != "" {
+			t.Errorf("the gates are not what the file says (-file +memory):\n%s", diff)
+		}
 		if diff := cmp.Diff(f.picture(), m.picture()); diff != "" {
 			t.Errorf("memory is not what the file says (-file +memory):\n%s", diff)
 		}
@@ -119,4 +129,18 @@ func checkMemory(t *testing.T, s *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// gatePicture is what a state holds of its gates, the free ones left out.
+func (s *state) gatePicture() map[lane.Gate]string {
+	all := map[lane.Gate]string{}
+	for name, g := range s.gates {
+		c := g.circuit
+		text := fmt.Sprintf("%d lanes, %d running, %s %d failures, generation %d, opened %v, retry %v, held %v, probe %v, after %q",
+			g.lanes, g.running, c.State, c.Failures, c.Generation, c.OpenedAt, c.RetryAt, c.HeldUntil, c.ProbeAt, c.FailedTask)
+		if g.lanes > 0 || g.stored {
+			all[name] = text
+		}
+	}
+	return all
 }

@@ -14,7 +14,7 @@ const (
 	sqlRollback = "ROLLBACK"
 	sqlCount    = "UPDATE mark SET commits=commits+1 WHERE one=1"
 	sqlCommits  = "SELECT commits FROM mark WHERE one=1"
-	sqlMark     = "UPDATE mark SET commits=?, seq=?, attempt=?, clock=? WHERE one=1"
+	sqlMark     = "UPDATE mark SET commits=?, seq=?, attempt=?, event=?, clock=? WHERE one=1"
 	sqlTally    = `INSERT INTO tally(lane, ready, running, succeeded, failed, cancelled) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT(lane) DO UPDATE SET ready=excluded.ready, running=excluded.running,
 		succeeded=excluded.succeeded, failed=excluded.failed, cancelled=excluded.cancelled`
@@ -40,6 +40,8 @@ type tx struct {
 	lanes    []laneBefore  // what was touched, as it was
 	leases   []leaseBefore // in the order of the changes
 	pauses   []pauseBefore
+	gates    []gateBefore
+	events   []newEvent
 	policies []policyID // made here
 	created  []createdJob
 	served   []*claim // parked claims that got something
@@ -66,7 +68,7 @@ func (t *tx) begin() {
 	s.turn++
 	*t = tx{
 		w: t.w, now: t.w.clock.now(), first: s.seq + 1, silence: s.silence,
-		lanes: empty(t.lanes), leases: empty(t.leases), pauses: empty(t.pauses), policies: empty(t.policies),
+		lanes: empty(t.lanes), leases: empty(t.leases), pauses: empty(t.pauses), gates: empty(t.gates), events: empty(t.events), policies: empty(t.policies),
 		created: empty(t.created), served: empty(t.served), claims: empty(t.claims),
 		parkings: empty(t.parkings), finished: nil,
 	}
@@ -240,9 +242,12 @@ func (t *tx) flush() {
 			return
 		}
 	}
+	if t.flushGates() != nil || t.flushEvents() != nil {
+		return
+	}
 	if t.open {
 		s := t.w.state
-		_, _ = t.exec(sqlMark, s.commits+1, s.seq, s.attempt, t.w.clock.told()) // kept in failed
+		_, _ = t.exec(sqlMark, s.commits+1, s.seq, s.attempt, s.event, t.w.clock.told()) // kept in failed
 	}
 }
 
@@ -309,10 +314,14 @@ func (t *tx) undo() {
 	for i := range t.lanes {
 		t.lanes[i].undo(s)
 	}
-	t.forgetLanes()
 	for i := len(t.pauses) - 1; i >= 0; i-- {
 		t.pauses[i].undo(s)
 	}
+	for _, b := range t.gates {
+		b.gate.gateState, b.gate.stored, b.gate.turn = b.was, b.stored, 0
+	}
+	t.regateAll()
+	t.forgetLanes()
 	for _, p := range t.policies {
 		s.policies.forget(p)
 	}

@@ -311,6 +311,9 @@ func (w *writer) answer(calls []*call) {
 			p.call.end(p.call.err)
 		}
 	}
+	if t.end == endCommitted && len(t.events) > 0 {
+		w.store.events.tell(w.state.event)
+	}
 	if (t.end == endCommitted || t.end == endParted) && len(t.finished) > 0 {
 		w.store.watch.ended(t.finished)
 	}
@@ -399,5 +402,7 @@ func (w *writer) open() (err error) {
 		s.adopt(w.state)
 	}
 	w.conn, w.state = c, s
+	w.store.events.tell(s.event)
+	s.openGates(at(w.clock.now()))
 	return nil
 }

@@ -22,7 +22,7 @@ var gateTests = []test{
 		if got := r.claim(want("q")); len(got) != 0 {
 			r.Errorf("claimed of a paused queue: %v", ids(got))
 		}
-		r.must(r.Resume(r.ctx, g))
+		r.must(r.Resume(r.ctx, g, "ops"))
 		r.same("after it", []string{id, later}, ids(r.claim(want("q"))))
 	}},
 	{"an endpoint", func(r *rig) {
@@ -35,7 +35,7 @@ var gateTests = []test{
 		// A queue of the same name is another gate.
 		r.put(newJob("e"))
 		r.take("e")
-		r.must(r.Resume(r.ctx, g))
+		r.must(r.Resume(r.ctx, g, "ops"))
 		r.same("after it", []string{b}, ids(r.claim(want("q"))))
 	}},
 	{"both gates must be open", func(r *rig) {
@@ -45,11 +45,11 @@ var gateTests = []test{
 		queue, endpoint := lane.Gate{Kind: lane.QueueGate, Name: "q"}, lane.Gate{Kind: lane.EndpointGate, Name: "e"}
 		r.must(r.Pause(r.ctx, queue, ""))
 		r.must(r.Pause(r.ctx, endpoint, ""))
-		r.must(r.Resume(r.ctx, queue))
+		r.must(r.Resume(r.ctx, queue, "ops"))
 		if got := r.claim(want("q")); len(got) != 0 {
 			r.Error("claimed through one of two gates")
 		}
-		r.must(r.Resume(r.ctx, endpoint))
+		r.must(r.Resume(r.ctx, endpoint, "ops"))
 		r.same("open", []string{id}, ids(r.claim(want("q"))))
 	}},
 	{"who and since when, over a restart", func(r *rig) {
@@ -71,9 +71,9 @@ var gateTests = []test{
 		if got := r.claim(want("q")); len(got) != 0 {
 			r.Error("a restart opened a gate")
 		}
-		r.must(r.Resume(r.ctx, a))
-		r.must(r.Resume(r.ctx, a))
-		r.must(r.Resume(r.ctx, lane.Gate{Kind: lane.QueueGate, Name: "never paused"}))
+		r.must(r.Resume(r.ctx, a, "ops"))
+		r.must(r.Resume(r.ctx, a, "ops"))
+		r.must(r.Resume(r.ctx, lane.Gate{Kind: lane.QueueGate, Name: "never paused"}, "ops"))
 		check("after a resume", want2[1:])
 		r.take("q")
 		r.restart(0)

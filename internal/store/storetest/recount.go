@@ -14,7 +14,7 @@ func Recount(ctx context.Context, s store.Jobs) (map[lane.Key]store.LaneCount, e
 	counts := map[lane.Key]store.LaneCount{}
 	jobs, err := All(ctx, s, store.Filter{})
 	for _, j := range jobs {
-		k := lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority}
+		k := lane.Key{Queue: j.Queue, Task: j.Task, Version: j.Version, Endpoint: j.Endpoint, Priority: j.Priority, Synthetic: j.Kind == job.Synthetic}
 		c := counts[k]
 		c.Lane = k
 		switch j.Status {

@@ -98,7 +98,7 @@ var waitTests = []test{
 		if n := r.Vitals().Parked; n != 1 {
 			r.Fatalf("%d wait behind the gate, want 1", n)
 		}
-		r.must(r.Resume(r.ctx, g))
+		r.must(r.Resume(r.ctx, g, "ops"))
 		r.same("served", []string{id}, ids(r.served(ch)))
 	}},
 	{"for a job to come due, by itself", func(r *rig) {

@@ -17,6 +17,7 @@ CREATE TABLE mark (
     commits INTEGER NOT NULL,
     seq     INTEGER NOT NULL, -- the highest of a job
     attempt INTEGER NOT NULL, -- the highest n of an attempt
+    event   INTEGER NOT NULL, -- the highest id of an event
     clock   INTEGER NOT NULL  -- the newest time that was given out
 ) STRICT;
 
@@ -29,7 +30,8 @@ CREATE TABLE lane (
     version  TEXT NOT NULL,
     endpoint TEXT NOT NULL, -- '' for none
     priority INTEGER NOT NULL,
-    UNIQUE (queue, task, version, endpoint, priority)
+    kind     TEXT NOT NULL CHECK (kind IN ('', 'synthetic')),
+    UNIQUE (queue, task, version, endpoint, priority, kind)
 ) STRICT;
 
 -- policy holds each snapshot of a policy once, as long as a job has it and some
@@ -51,6 +53,7 @@ CREATE TABLE job (
     policy     INTEGER NOT NULL,
     timeout_ms INTEGER NOT NULL CHECK (timeout_ms > 0),
     key        TEXT,
+    uniq       TEXT, -- what no other unfinished job of its queue and task says
     trace      TEXT,
     tags       TEXT, -- a JSON array; NULL for none
     head       BLOB,
@@ -99,6 +102,10 @@ CREATE TABLE running (
     lease_until INTEGER NOT NULL,
     deadline    INTEGER NOT NULL,
     limit_ms    INTEGER NOT NULL CHECK (limit_ms > 0), -- this attempt's timeout; timeout_ms is the job's own
+    generation  INTEGER NOT NULL, -- of its endpoint's circuit
+    probe       INTEGER NOT NULL CHECK (probe IN (0, 1)),
+    cancelled   INTEGER, -- when the job was cancelled, by whom
+    canceller   TEXT,
     log_cut     INTEGER NOT NULL DEFAULT 0 CHECK (log_cut IN (0, 1))
 ) STRICT;
 
@@ -129,11 +136,11 @@ CREATE TABLE attempt (
     error       TEXT, -- job.Error as JSON
     result      BLOB,
     CHECK (("end" IS NULL) = (next_run_at IS NOT NULL)),
-    CHECK ((reason IS NOT NULL) = ("end" IS 'failed'))
+    CHECK (reason IS NULL OR "end" IS 'failed') -- a check of an endpoint has none
 ) STRICT;
 CREATE UNIQUE INDEX attempt_job ON attempt (seq, number);
 CREATE INDEX attempt_error ON attempt (seq, number) WHERE error IS NOT NULL;
-CREATE INDEX attempt_dead ON attempt (seq) WHERE "end" = 'failed';
+CREATE INDEX attempt_dead ON attempt (seq, reason) WHERE reason IS NOT NULL;
 
 -- tally holds how many jobs of a lane are where.
 CREATE TABLE tally (
@@ -150,6 +157,15 @@ CREATE TABLE idem (
     key  TEXT NOT NULL PRIMARY KEY,
     seq  INTEGER NOT NULL,
     hash BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- uniq holds the unique keys of jobs that are not finished.
+CREATE TABLE uniq (
+    queue TEXT NOT NULL,
+    task  TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    seq   INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (queue, task, key)
 ) STRICT, WITHOUT ROWID;
 
 -- log holds the lines of attempts; n is the worker's count of them.
@@ -170,6 +186,59 @@ CREATE TABLE pause (
     who   TEXT NOT NULL,
     since INTEGER NOT NULL,
     PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
+-- circuit holds the endpoints whose circuit is not closed with nothing counted, or
+-- whose rate is used up in part. Times are 0 for none.
+CREATE TABLE circuit (
+    endpoint    TEXT NOT NULL PRIMARY KEY,
+    state       TEXT NOT NULL CHECK (state IN ('closed', 'open', 'half_open')),
+    failures    INTEGER NOT NULL,
+    generation  INTEGER NOT NULL,
+    opened_at   INTEGER NOT NULL,
+    retry_at    INTEGER NOT NULL,
+    held_until  INTEGER NOT NULL,
+    probe_at    INTEGER NOT NULL,
+    failed_task TEXT NOT NULL,
+    full_at     INTEGER NOT NULL -- when the bucket of its rate is full again
+) STRICT, WITHOUT ROWID;
+
+-- event holds what happened, written with what it tells of. An id is never given
+-- out again. made is when the job was, of which its id is computed.
+CREATE TABLE event (
+    id       INTEGER NOT NULL PRIMARY KEY,
+    type     TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    seq      INTEGER NOT NULL, -- 0 for no job
+    made     INTEGER NOT NULL,
+    queue    TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    version  TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    subject  TEXT NOT NULL,
+    data     TEXT NOT NULL
+) STRICT;
+
+-- reader holds how far those have come who read events to the end.
+CREATE TABLE reader (
+    name TEXT NOT NULL PRIMARY KEY,
+    at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- definition holds what people said over the API of queues, tasks, endpoints and
+-- subscriptions; schema the JSON Schemas that tasks and jobs name.
+CREATE TABLE definition (
+    kind       TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    body       BLOB NOT NULL,
+    who        TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE schema (
+    hash BLOB NOT NULL PRIMARY KEY CHECK (length(hash) = 32),
+    body BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- api_key holds the hashes of API keys; 0 is never.
@@ -206,4 +275,4 @@ CREATE INDEX letter_settled ON letter (at) WHERE state <> 'open';
 INSERT INTO meta (name, value) VALUES
     ('key', randomblob(32)),
     ('project', 'default');
-INSERT INTO mark (one, commits, seq, attempt, clock) VALUES (1, 0, 0, 0, 0);
+INSERT INTO mark (one, commits, seq, attempt, event, clock) VALUES (1, 0, 0, 0, 0, 0);

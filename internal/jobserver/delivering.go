@@ -1,0 +1,184 @@
+package jobserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+// work claims deliveries and makes them, deliverAtOnce at a time, until ctx ends or
+// the store fails.
+func (p *pump) work(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	free := make(chan struct{}, deliverAtOnce)
+	for range deliverAtOnce {
+		free <- struct{}{}
+	}
+	failed := make(chan error, 1)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return err
+		case <-free:
+		}
+		n := 1
+		for len(free) > 0 { // this loop alone takes of it
+			<-free
+			n++
+		}
+		got, err := p.claim(ctx, n)
+		for range n - len(got) {
+			free <- struct{}{}
+		}
+		if err != nil {
+			return err
+		}
+		for i := range got {
+			all.Go(func() {
+				defer func() { free <- struct{}{} }()
+				if err := p.one(ctx, &got[i]); err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+			})
+		}
+	}
+}
+
+// claim takes up to n deliveries.
+func (p *pump) claim(ctx context.Context, n int) ([]store.Claimed, error) {
+	worker := relayWorker("events:" + p.sub.name)
+	got, err := p.server.store.Claim(ctx, store.Want{
+		Caller: worker, Worker: worker, Queues: []store.QueueLease{{Queue: p.sub.queue(), Lease: DefaultLease}},
+		Max: n, MaxBytes: MaxAnswer, Wait: MaxClaimWait,
+	})
+	return got.Jobs, err
+}
+
+// one makes one delivery and reports it. Its lease is kept alive meanwhile.
+func (p *pump) one(ctx context.Context, c *store.Claimed) error {
+	d := Delivery{Subscription: p.sub.name, URL: p.sub.URL, Secret: p.sub.Secret, Attempt: c.Job.Attempt}
+	if p.sub.URL == "" {
+		d.To = c.Job.Task
+	}
+	r := store.Report{Lease: c.Lease}
+	m, err := messageOf(c.Job)
+	switch {
+	case err != nil:
+		r.Type, r.Failure.Permanent, r.Error = store.Fail, true, &job.Error{Type: "unreadable", Message: err.Error()}
+	case d.To != "" && !slices.Contains(p.sub.To, d.To):
+		r.Type, r.Failure.Permanent = store.Fail, true
+		r.Error = &job.Error{Type: "no_destination", Message: fmt.Sprintf("the subscription does not send to %q any more", d.To)}
+	default:
+		d.Message = m
+		v := p.deliver(ctx, c, d)
+		sayVerdict(&r, v)
+		if v.How == Gone {
+			if err := p.server.gone(context.WithoutCancel(ctx), p.sub.name, v.Error); err != nil {
+				return err
+			}
+		}
+	}
+	// What is known is written down also where the process ends.
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), restAfterError)
+	defer stop()
+	_, err = p.server.reportOwn(end, r)
+	return err
+}
+
+// deliver makes a delivery while its lease is kept alive, within its timeout.
+func (p *pump) deliver(ctx context.Context, c *store.Claimed, d Delivery) Verdict {
+	defer p.server.keepAlive(ctx, c)()
+	ctx, stop := context.WithTimeout(ctx, DefaultTimeout-restAfterError)
+	defer stop()
+	return p.server.deliver.DeliverEvent(ctx, d)
+}
+
+// reportOwn reports on a lease of the server's own workers.
+func (s *Server) reportOwn(ctx context.Context, r store.Report) (store.AnswerStatus, error) {
+	switch r.Type {
+	case store.Complete:
+		s.totals.delivered.Add(1)
+	case store.Fail:
+		s.totals.undelivered.Add(1)
+	default:
+	}
+	return messages{s}.report(ctx, r)
+}
+
+// keepAlive lengthens a lease at a third of its length, until it is told to stop.
+func (s *Server) keepAlive(ctx context.Context, c *store.Claimed) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		every := time.NewTicker(c.LeaseFor / 3)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+				// One that fails is made good by the next.
+				_, _ = s.store.Report(ctx, []store.Report{{Type: store.Heartbeat, Lease: c.Lease}})
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// sayVerdict turns a verdict into the report of its job.
+func sayVerdict(r *store.Report, v Verdict) {
+	kind := "delivery"
+	switch v.How {
+	case Delivered:
+		r.Type = store.Complete
+		return
+	case NotNow:
+		r.Type, r.After = store.Release, max(v.After, time.Second)
+		return
+	case Never:
+		kind, r.Failure.Permanent = "permanent", true
+	case Gone:
+		kind, r.Failure.Permanent = "gone", true
+	case TryAgain:
+	}
+	r.Type, r.Error = store.Fail, &job.Error{Type: kind, Message: v.Error}
+	if v.After > 0 {
+		r.Failure.RetryAfter = &v.After
+	}
+}
+
+// gone disables a subscription whose other side wants nothing any more. What it
+// still has to deliver stays where it is.
+func (s *Server) gone(ctx context.Context, name, why string) error {
+	why = strings.TrimSpace("the other side answered that it is gone. " + why)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	d, there := s.defined.subs[name]
+	if !there || d.value.Disabled != "" {
+		return nil // the configuration's own is what a person reads there
+	}
+	d.value.Disabled = why
+	next, err := keep(ctx, s.store, store.SubscriptionDefinition, name, d.UpdatedBy, d.value)
+	if err != nil {
+		return err
+	}
+	s.defined.subs = with(s.defined.subs, name, next)
+	if err := s.store.TellGone(ctx, name, why); err != nil {
+		return err
+	}
+	s.log.Error("a subscription was disabled: its other side is gone", "subscription", name, "why", why)
+	return s.changed(ctx)
+}

@@ -1,0 +1,125 @@
+package jobserver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+const (
+	// replayStep is how many jobs of a replay are done in one transaction.
+	replayStep = 500
+	// replayRest is the least rest between two steps, so that whoever waits for an
+	// answer has most of the writer.
+	replayRest = 20 * time.Millisecond
+	// replayLook is how often replays are looked for that nobody told of.
+	replayLook = 10 * time.Second
+)
+
+// replayer works on the replays that run, in turn. It is one goroutine's.
+type replayer struct {
+	server *Server
+	// known are those that ran when it looked last, at the time looked.
+	known  []store.Replay
+	looked time.Time
+	// next is when each replay may take its next step; what it forgets at a restart
+	// costs one step's worth of its rate.
+	next map[string]time.Time
+}
+
+// step takes the next step of every replay that may, and returns how long to rest.
+func (r *replayer) step(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	if r.server.replaysMoved.Swap(false) || began.Sub(r.looked) >= replayLook {
+		running, err := r.running(ctx)
+		if err != nil {
+			r.looked = time.Time{}
+			return 0, err
+		}
+		r.known, r.looked = running, began
+	}
+	rest := replayLook
+	still := r.known[:0]
+	var failed error
+	for _, rp := range r.known {
+		if wait := r.next[rp.ID].Sub(began); wait > 0 {
+			rest, still = min(rest, wait), append(still, rp)
+			continue
+		}
+		after, wait, err := r.one(ctx, rp)
+		switch {
+		case errors.Is(err, store.ErrStatus) || errors.Is(err, store.ErrNotFound):
+			continue // a person moved it meanwhile
+		case err != nil:
+			failed = err
+			after = rp
+		case after.State != store.ReplayRunning:
+			continue
+		}
+		r.next[rp.ID] = began.Add(wait)
+		rest, still = min(rest, wait), append(still, after)
+	}
+	r.known = still
+	for id := range r.next {
+		if !contains(r.known, id) {
+			delete(r.next, id)
+		}
+	}
+	return max(rest, replayRest), failed
+}
+
+// one takes the next step of a replay, and says how long it has to wait then.
+func (r *replayer) one(ctx context.Context, rp store.Replay) (after store.Replay, wait time.Duration, err error) {
+	began := time.Now()
+	n, every := pace(rp.PerSecond)
+	after, err = r.server.store.StepReplay(ctx, rp.ID, n)
+	if err != nil {
+		return rp, 0, err
+	}
+	if after.Cursor == rp.Cursor && after.Done == rp.Done && after.Skipped == rp.Skipped {
+		return after, time.Second, nil // it waits for those that it brought back
+	}
+	return after, max(every, retainRest*time.Since(began)), nil
+}
+
+func contains(all []store.Replay, id string) bool {
+	for i := range all {
+		if all[i].ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// running returns the replays that run, oldest first.
+func (r *replayer) running(ctx context.Context) ([]store.Replay, error) {
+	var all []store.Replay
+	before := ""
+	for {
+		page, err := r.server.store.ListReplays(ctx, store.MaxPage, before)
+		if err != nil {
+			return nil, err
+		}
+		for _, rp := range page {
+			if rp.State == store.ReplayRunning {
+				all = append(all, rp)
+			}
+		}
+		if len(page) < store.MaxPage {
+			return all, nil
+		}
+		before = page[len(page)-1].ID
+	}
+}
+
+// pace is how many jobs a step of a replay takes, and how long after it the next
+// one comes: ten steps a second at most, and one job at least.
+func pace(perSecond float64) (n int, every time.Duration) {
+	if perSecond <= 0 {
+		return replayStep, 0
+	}
+	n = min(max(int(perSecond/10), 1), replayStep)
+	return n, time.Duration(float64(n) / perSecond * float64(time.Second))
+}

@@ -1,0 +1,136 @@
+package jobserver
+
+// What these tests would catch: a replay that goes faster than it was told, a
+// selection that reaches queues that the key does not see, jobs of uncertain
+// effect that are brought back unasked.
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+func TestPaceKeepsTheRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := rapid.Float64Range(0.001, MaxReplayRate).Draw(t, "rate")
+		n, every := pace(rate)
+		got := float64(n) / every.Seconds()
+		if n < 1 || n > replayStep || every < replayRest || got > rate*1.0001 || got < rate*0.9999 {
+			t.Fatalf("%v a second: %d every %v, %v a second", rate, n, every, got)
+		}
+	})
+	if n, every := pace(0); n != replayStep || every != 0 {
+		t.Errorf("as fast as it goes: %d every %v", n, every)
+	}
+}
+
+func TestReplaysTellWhatIsWrong(t *testing.T) {
+	limited := Principal{Name: "few", Queues: []string{"a"}}
+	filter := func(f store.Filter) store.Selection { return store.Selection{Filter: f} }
+	for _, c := range []struct {
+		by   Principal
+		ask  NewReplay
+		want string
+	}{
+		{ops, NewReplay{Action: "repeat", PerSecond: -1}, "0 /action unknown action \"repeat\"; known are retry, cancel, delete\n0 /per_second must be from 0 (as fast as it goes) to 10000, not -1"},
+		{ops, NewReplay{StopShare: new(1.5), Selection: filter(store.Filter{Status: job.Queued})}, "0 /filter/status must be failed for this action, not queued\n0 /stop_share must be from 0 to 1, not 1.5"},
+		{ops, NewReplay{Action: store.ActionCancel, StopShare: new(0.5), Selection: filter(store.Filter{Status: job.Failed})}, "0 /filter/status must be queued or running for this action, not failed\n0 /stop_share is of the action retry alone"},
+		{ops, NewReplay{Uncertainty: store.AcceptUncertain}, "0 /accept_uncertain is of the action retry with the reason uncertain alone"},
+		{ops, NewReplay{Selection: filter(store.Filter{Reason: job.ReasonUncertain})}, "0 /accept_uncertain must be true: the effect of these jobs may have happened already, and may happen again"},
+		{ops, NewReplay{Selection: filter(store.Filter{Queue: "a b", Reason: "bad"})}, "0 /filter/queue may hold A-Z, a-z, 0-9 and . _ : - only\n0 /filter/reason unknown reason \"bad\""},
+		{limited, NewReplay{}, `0 /filter/queue must be one of those that the key "few" is limited to`},
+		{limited, NewReplay{Selection: filter(store.Filter{Queue: "b"})}, `0 /filter/queue must be one of those that the key "few" is limited to`},
+	} {
+		_, err := c.ask.checked(c.by, time.Unix(0, 0))
+		if err == nil {
+			t.Errorf("%+v was taken", c.ask)
+		} else if got := problems(t, err); got != c.want {
+			t.Errorf("%+v:\n got %s\nwant %s", c.ask, got, c.want)
+		}
+	}
+	now := time.Unix(1000, 0)
+	r, err := NewReplay{Selection: filter(store.Filter{Queue: "a", Limit: 5, Cursor: "x"}), Review: WithReview}.checked(limited, now)
+	if err != nil || r.Action != store.ActionRetry || r.State != store.ReplayReview || r.StopShare != DefaultStopShare ||
+		!r.Selection.Before.Equal(now) || r.Selection.Status != job.Failed || r.Selection.Limit != 0 || r.Selection.Cursor != "" || r.CreatedBy != "few" {
+		t.Errorf("%+v %v", r, err)
+	}
+	if !limited.seesReplay(r) || limited.seesReplay(store.Replay{}) {
+		t.Error("who sees it")
+	}
+}
+
+// replaying is a store that has replays, and notes when each takes a step.
+type replaying struct {
+	steps
+	all  []store.Replay
+	took map[string][]time.Duration
+}
+
+func (r *replaying) Preview(context.Context, store.Action, store.Selection, store.Uncertainty) (store.Preview, error) {
+	return store.Preview{}, nil
+}
+func (r *replaying) AddReplay(context.Context, store.Replay) error { return nil }
+func (r *replaying) Replay(_ context.Context, id string) (store.Replay, error) {
+	for _, rp := range r.all {
+		if rp.ID == id {
+			return rp, nil
+		}
+	}
+	return store.Replay{}, store.ErrNotFound
+}
+
+func (r *replaying) ListReplays(context.Context, int, string) ([]store.Replay, error) {
+	return r.all, nil
+}
+
+func (r *replaying) MoveReplay(context.Context, string, store.ReplayState, string, string) (store.Replay, error) {
+	return store.Replay{}, store.ErrNotFound
+}
+
+// StepReplay does n jobs; a replay has 1,000. One whose name is "moved" was paused
+// by a person.
+func (r *replaying) StepReplay(_ context.Context, id string, n int) (store.Replay, error) {
+	r.took[id] = append(r.took[id], time.Since(r.began))
+	if id == "moved" {
+		return store.Replay{}, store.ErrStatus
+	}
+	i := slices.IndexFunc(r.all, func(rp store.Replay) bool { return rp.ID == id })
+	rp := &r.all[i]
+	rp.Done = min(rp.Done+int64(n), 1000)
+	if rp.Cursor = rp.Done; rp.Done == 1000 {
+		rp.State = store.ReplayDone
+	}
+	return *rp, nil
+}
+
+func TestReplaysAreWorkedOnInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &replaying{took: map[string][]time.Duration{}, all: []store.Replay{
+			{ID: "slow", State: store.ReplayRunning, PerSecond: 100}, {ID: "fast", State: store.ReplayRunning},
+			{ID: "paused", State: store.ReplayPaused}, {ID: "moved", State: store.ReplayRunning},
+		}}
+		r.began = time.Now()
+		s, err := NewServer(Options{Store: r})
+		must(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		must(t, s.Run(ctx))
+		slow, fast := r.took["slow"], r.took["fast"]
+		if len(slow) != 100 || slow[99] < 9900*time.Millisecond || slow[99] > 11*time.Second {
+			t.Errorf("1,000 at 100 a second took %d steps to %v", len(slow), slow[len(slow)-1])
+		}
+		if len(fast) != 2 || fast[1] > 200*time.Millisecond || r.all[1].Done != 1000 {
+			t.Errorf("as fast as it goes: %v", fast)
+		}
+		if len(r.took["paused"]) != 0 || len(r.took["moved"]) > 7 {
+			t.Errorf("paused: %v, moved: %v", r.took["paused"], r.took["moved"])
+		}
+	})
+}

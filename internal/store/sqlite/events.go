@@ -1,0 +1,339 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json/v2"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/circuit"
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+const (
+	sqlEvent = `INSERT INTO event(id, type, at, seq, made, queue, task, version, endpoint, subject, data)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlEvents = `SELECT id, type, at, seq, made, queue, task, version, endpoint, subject, data FROM event
+		WHERE id > ? ORDER BY id LIMIT +?`
+	sqlEventOldest = "SELECT id FROM event ORDER BY id LIMIT 1"
+	sqlEventOldAt  = "SELECT at FROM event ORDER BY id LIMIT 1"
+	sqlEventsOld   = "DELETE FROM event WHERE id IN (SELECT id FROM (SELECT id, at FROM event ORDER BY id LIMIT +?) WHERE at <= ?)"
+	sqlReader      = "SELECT at FROM reader WHERE name=?"
+	sqlReaderNew   = "INSERT INTO reader(name, at) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET at=excluded.at"
+	sqlReaderGone  = "DELETE FROM reader WHERE name=?"
+)
+
+// eventData is what an event says beside its columns.
+type eventData struct {
+	Attempt    int         `json:"attempt,omitzero"`
+	Outcome    job.Outcome `json:"outcome,omitzero"`
+	Reason     job.Reason  `json:"reason,omitzero"`
+	Error      *job.Error  `json:"error,omitzero"`
+	RunAt      time.Time   `json:"run_at,omitzero"`
+	By         string      `json:"by,omitzero"`
+	Why        string      `json:"why,omitzero"`
+	State      string      `json:"state,omitzero"`
+	Generation int64       `json:"generation,omitzero"`
+	RetryAt    time.Time   `json:"retry_at,omitzero"`
+	HeldUntil  time.Time   `json:"held_until,omitzero"`
+	Synthetic  bool        `json:"synthetic,omitzero"`
+}
+
+// newEvent is an event on its way into the file.
+type newEvent struct {
+	kind     store.EventType
+	at       int64
+	seq      int64 // of the job; 0 for none
+	made     int64 // when it was made, of which its id is computed
+	lane     lane.Key
+	subject  string
+	data     eventData
+	endpoint string
+}
+
+// wantsEvent reports whether events of the type, about jobs of a queue, are
+// written. What the deliveries of events do is never one: each would make another.
+// Of the relay's other queues only what ends a job unasked is.
+func (s *state) wantsEvent(kind store.EventType, queue string) bool {
+	if !kind.Seldom() && !s.wanted[kind] {
+		return false
+	}
+	switch {
+	case strings.HasPrefix(queue, store.EventQueue):
+		return false
+	case job.OfRelay(queue):
+		return kind == store.JobFailed || kind == store.JobCancelled
+	}
+	return true
+}
+
+// jobEvent tells of a job in its transaction.
+func (t *tx) jobEvent(kind store.EventType, seq int64, l *laneRow, d eventData) {
+	if !t.w.state.wantsEvent(kind, l.key.Queue) {
+		return
+	}
+	d.Synthetic = l.key.Synthetic
+	t.events = append(t.events, newEvent{kind: kind, at: t.now, seq: seq, lane: l.key, endpoint: l.key.Endpoint, data: d})
+}
+
+// gateEvent tells of a queue or an endpoint.
+func (t *tx) gateEvent(kind store.EventType, g lane.Gate, d eventData) {
+	e := newEvent{kind: kind, at: t.now, data: d}
+	if g.Kind == lane.QueueGate {
+		e.lane.Queue = g.Name
+	} else {
+		e.endpoint = g.Name
+	}
+	t.events = append(t.events, e)
+}
+
+// subjectEvent tells of a replay or a subscription.
+func (t *tx) subjectEvent(kind store.EventType, subject string, d eventData) {
+	t.events = append(t.events, newEvent{kind: kind, at: t.now, subject: subject, data: d})
+}
+
+// circuitMoved tells what a circuit did.
+func (t *tx) circuitMoved(g *gate, moves []circuit.Move, by string) {
+	for _, m := range moves {
+		kind := store.CircuitClosed
+		switch m.To {
+		case circuit.Open:
+			kind = store.CircuitOpened
+		case circuit.HalfOpen:
+			kind = store.CircuitHalfOpen
+		case circuit.Closed:
+		}
+		t.gateEvent(kind, g.name, eventData{Generation: m.Generation, By: by, RetryAt: g.circuit.RetryAt})
+	}
+}
+
+// held tells that an endpoint asked to be left alone.
+func (t *tx) held(g *gate) {
+	t.gateEvent(store.EndpointHeld, g.name, eventData{HeldUntil: g.circuit.HeldUntil})
+}
+
+// flushEvents writes the events of the transaction.
+func (t *tx) flushEvents() error {
+	s := t.w.state
+	for i := range t.events {
+		e := &t.events[i]
+		if e.seq != 0 && e.made == 0 {
+			if err := t.dateEvent(e); err != nil {
+				return err
+			}
+		}
+		data, err := json.Marshal(e.data)
+		if err != nil {
+			return t.diverge("an event: %w", err)
+		}
+		s.event++
+		if _, err := t.exec(sqlEvent, s.event, string(e.kind), e.at, e.seq, e.made, e.lane.Queue, e.lane.Task, e.lane.Version,
+			e.endpoint, e.subject, string(data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dateEvent finds when an event's job was made. One that was deleted in the same
+// transaction carries it already.
+func (t *tx) dateEvent(e *newEvent) error {
+	if i := e.seq - t.first; i >= 0 && i < int64(len(t.created)) {
+		e.made = t.created[i].at
+		return nil
+	}
+	_, err := t.one(sqlMade, func(r *row) error { e.made = r.int(0); return nil }, e.seq)
+	return err
+}
+
+// WantEvents says which types are written.
+func (s *Store) WantEvents(ctx context.Context, types []store.EventType) error {
+	wanted := make(map[store.EventType]bool, len(types))
+	for _, kind := range types {
+		wanted[kind] = true
+	}
+	return s.writer.submit(ctx, 0, func(t *tx) error {
+		t.w.state.wanted = wanted
+		return nil
+	})
+}
+
+// Events returns the events behind an id, oldest first.
+func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, limit int) (store.EventsRead, error) {
+	limit = min(max(limit, 1), store.EventsPage)
+	types, queues := asSet(f.Types), asSet(f.Queues)
+	var read store.EventsRead
+	err := s.readers.view(ctx, func(c *conn) error {
+		read = store.EventsRead{Next: after}
+		if _, err := c.one(sqlEventOldest, func(r *row) error { read.Gone = after > 0 && r.int(0) > after+1; return nil }); err != nil {
+			return err
+		}
+		began := time.Now()
+		for len(read.Events) < limit {
+			rows := 0
+			err := c.each(sqlEvents, func(r *row) error {
+				rows++
+				read.Next = r.int(0)
+				if e := s.event(r); (types == nil || types[e.Type]) && (queues == nil || queues[e.Queue]) {
+					read.Events = append(read.Events, e)
+					if len(read.Events) == limit {
+						return errEnough
+					}
+				}
+				return nil
+			}, read.Next, listStep)
+			if err != nil || rows < listStep || time.Since(began) > listTime {
+				return err
+			}
+		}
+		return nil
+	})
+	return read, err
+}
+
+func asSet[T comparable](list []T) map[T]bool {
+	if len(list) == 0 {
+		return nil
+	}
+	set := make(map[T]bool, len(list))
+	for _, v := range list {
+		set[v] = true
+	}
+	return set
+}
+
+func (s *Store) event(r *row) store.Event {
+	e := store.Event{
+		ID: r.int(0), Type: store.EventType(r.text(1)), At: at(r.int(2)), Queue: r.text(5), Task: r.text(6), Version: r.text(7),
+		Endpoint: r.text(8), Subject: r.text(9), Data: []byte(r.text(10)),
+	}
+	if seq := r.int(3); seq != 0 {
+		e.Job = s.ids.Make(at(r.int(4)), seq)
+	}
+	return e
+}
+
+// LastEvent returns the id of the newest event.
+func (s *Store) LastEvent(ctx context.Context) (last int64, err error) {
+	err = s.writer.submit(ctx, 0, func(t *tx) error { last = t.w.state.event; return nil })
+	return last, err
+}
+
+// eventWatch wakes those who wait for events. It is safe for concurrent use.
+type eventWatch struct {
+	mu     sync.Mutex
+	last   int64
+	came   chan struct{} // closed when one comes
+	closed bool
+}
+
+func newEventWatch(last int64) *eventWatch { return &eventWatch{last: last, came: make(chan struct{})} }
+
+// tell says that events up to an id are durable.
+func (w *eventWatch) tell(last int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last > w.last && !w.closed {
+		w.last = last
+		close(w.came)
+		w.came = make(chan struct{})
+	}
+}
+
+func (w *eventWatch) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.closed = true
+		close(w.came)
+	}
+}
+
+// AwaitEvents returns nil once an event behind the id is there.
+func (s *Store) AwaitEvents(ctx context.Context, after int64) error {
+	for {
+		s.events.mu.Lock()
+		last, came, closed := s.events.last, s.events.came, s.events.closed
+		s.events.mu.Unlock()
+		switch {
+		case closed:
+			return store.ErrClosed
+		case last > after:
+			return nil
+		}
+		select {
+		case <-came:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Cursor returns how far a reader has come.
+func (s *Store) Cursor(ctx context.Context, reader string) (after int64, err error) {
+	err = s.readers.use(ctx, func(c *conn) error {
+		_, err := c.one(sqlReader, func(r *row) error { after = r.int(0); return nil }, reader)
+		return err
+	})
+	return after, err
+}
+
+// HandOver moves a reader on and stores the jobs that it made of the events, in
+// one transaction.
+func (s *Store) HandOver(ctx context.Context, reader string, from, to int64, jobs []store.NewJob) error {
+	c := creation{ids: s.ids, jobs: jobs, tags: make([]any, len(jobs)), made: make([]store.Created, len(jobs)), rows: make([]madeRow, len(jobs))}
+	size := jobOverhead
+	for i := range jobs {
+		size += jobs[i].Content.Size() + jobOverhead
+	}
+	return s.writer.submit(ctx, size, func(t *tx) error {
+		now := int64(0)
+		if _, err := t.one(sqlReader, func(r *row) error { now = r.int(0); return nil }, reader); err != nil {
+			return err
+		}
+		if now != from {
+			return fmt.Errorf("%w: the reader %q stands at %d, not at %d", store.ErrStatus, reader, now, from)
+		}
+		if len(jobs) > 0 {
+			if err := c.run(t); err != nil {
+				return err
+			}
+		}
+		_, err := t.exec(sqlReaderNew, reader, to)
+		return err
+	})
+}
+
+// DropCursor forgets a reader.
+func (s *Store) DropCursor(ctx context.Context, reader string) error {
+	return s.writer.submit(ctx, 0, func(t *tx) error {
+		_, err := t.exec(sqlReaderGone, reader)
+		return err
+	})
+}
+
+// eventStep is how many events one step of retention looks at.
+const eventStep = 500
+
+// retainEvents removes some of the events that were kept long enough. They are in
+// the order of their times, so the oldest tell whether there are any.
+func (s *Store) retainEvents(ctx context.Context, long time.Duration) (store.More, error) {
+	if long <= 0 {
+		return false, nil
+	}
+	removed := int64(0)
+	err := s.writer.submit(ctx, 0, func(t *tx) error {
+		last, old := t.now-long.Milliseconds(), false
+		_, err := t.one(sqlEventOldAt, func(r *row) error { old = r.int(0) <= last; return nil })
+		if removed = 0; err != nil || !old {
+			return err // nothing is written where nothing is old
+		}
+		removed, err = t.exec(sqlEventsOld, eventStep, last)
+		return err
+	})
+	return removed == eventStep, err
+}
