@@ -214,7 +214,7 @@ func TestJobsUsage(t *testing.T) {
 	newAPI(t)
 	file := keyIn(t, "pawl_x y")
 	for _, c := range []struct{ args, want string }{
-		{"jobs nosuch", "create, list, get and watch"},
+		{"jobs nosuch", "create, list, get, watch, explain, retry, cancel and delete"},
 		{"jobs create --queue emails", `"task" not set`},
 		{"jobs create --queue emails --task t --data {", "it is not JSON"},
 		{"jobs create --queue emails --task t --delay soon", "--delay"},

@@ -148,3 +148,35 @@ func TestEventsCommand(t *testing.T) {
 	}
 	fails(t, exitUsage, "--type", "events", "--type", "job.faild")
 }
+
+func TestReplayCommand(t *testing.T) {
+	jobs := newAPI(t)
+	for range 2 {
+		must(t, "jobs", "create", "--queue", "emails", "--task", "welcome")
+		work(t, jobs, store.Report{Type: store.Fail, Failure: job.Failure{Permanent: true}, Error: &job.Error{Message: "no"}})
+	}
+	flags := []string{"replay", "create", "--queue", "emails", "--reason", "non_retryable"}
+	if p := decoded[httpapi.Preview](t, append(flags, "--preview")...); p.Jobs != 2 || p.Tasks["welcome@1"] != 2 {
+		t.Errorf("previewed: %+v", p)
+	}
+	if out := must(t, append(flags, "--preview")...); !strings.Contains(out, "2 jobs, 0 of them") || !strings.Contains(out, "welcome@1") {
+		t.Errorf("previewed: %s", out)
+	}
+	r := decoded[httpapi.Replay](t, append(flags, "--per-second", "5", "--stop-share", "0", "--review")...)
+	if r.State != "in_review" || r.PerSecond != 5 || r.StopShare != 0 || r.Total != 2 || r.Filter.Queue != "emails" || r.Filter.Reason != "non_retryable" {
+		t.Errorf("created: %+v", r)
+	}
+	if code, _, _ := call(t, "", "replay", "approve", r.ID); code == exitDone {
+		t.Error("the key that made it approved it")
+	}
+	if out := must(t, "replay", "list"); !strings.Contains(out, r.ID) || !strings.Contains(out, "in_review") {
+		t.Errorf("listed: %s", out)
+	}
+	if out := must(t, "replay", "cancel", r.ID); !strings.Contains(out, "cancelled") || !strings.Contains(out, "0 of 2 done") {
+		t.Errorf("cancelled: %s", out)
+	}
+	if code, out, _ := call(t, "", "replay", "watch", r.ID); code != exitNo || !strings.Contains(out, "cancelled") {
+		t.Errorf("watched: exit %d, %s", code, out)
+	}
+	fails(t, exitUsage, "--per-second", append(flags, "--per-second", "-1")...)
+}

@@ -69,7 +69,7 @@ func newRig(t testing.TB) *rig {
 			t.Error(err)
 		}
 	})
-	return rigOn(t, s, withReplays(s))
+	return rigOn(t, s, s)
 }
 
 // rigOn is a rig whose API sees another store than its own: one with faults.

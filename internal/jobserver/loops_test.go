@@ -35,6 +35,8 @@ func (s *steps) Now() time.Time { return time.Now() }
 // What the other loops ask for: nothing was ever said over the API.
 func (s *steps) SetLimits(context.Context, map[lane.Gate]store.Limits) error { return nil }
 func (s *steps) WantEvents(context.Context, []store.EventType) error         { return nil }
+
+func (s *steps) ListReplays(context.Context, int, string) ([]store.Replay, error) { return nil, nil }
 func (s *steps) Definitions(context.Context, store.DefinitionKind) ([]store.Definition, error) {
 	return nil, nil
 }

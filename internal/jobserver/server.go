@@ -47,7 +47,7 @@ type Config struct {
 
 // Server is the job server on a store. Safe for concurrent use.
 type Server struct {
-	store    kept
+	store    store.Store
 	deliver  Deliverer
 	log      *slog.Logger
 	settings atomic.Pointer[settings]
@@ -75,7 +75,7 @@ type Server struct {
 // once.
 func NewServer(o Options) (*Server, error) {
 	s := &Server{
-		store: whole(o.Store), began: time.Now(), deliver: o.Deliver, log: o.Log,
+		store: o.Store, began: time.Now(), deliver: o.Deliver, log: o.Log,
 		replays: make(chan struct{}, 1), pumps: make(chan struct{}, 1), putAt: map[job.SchemaHash]time.Time{},
 	}
 	if s.log == nil {

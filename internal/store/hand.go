@@ -139,4 +139,21 @@ type Replay struct {
 	Done, Skipped          int64 // acted on; passed over because they did not fit any more
 	Succeeded, FailedAgain int64 // of those that were brought back
 	Cursor                 int64 // the store's
+	// JudgedFrom and JudgedFailed are how many had ended, and failed, when a person
+	// last let it go on after it stopped: its share counts from there.
+	JudgedFrom, JudgedFailed int64
+}
+
+// MayBecome reports whether a replay in the state can be moved to another.
+func (s ReplayState) MayBecome(to ReplayState) bool {
+	switch s {
+	case ReplayReview:
+		return to == ReplayRunning || to == ReplayCancelled
+	case ReplayRunning:
+		return to == ReplayPaused || to == ReplayStopped || to == ReplayDone || to == ReplayCancelled
+	case ReplayPaused, ReplayStopped:
+		return to == ReplayRunning || to == ReplayCancelled
+	case ReplayDone, ReplayCancelled:
+	}
+	return false
 }

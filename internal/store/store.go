@@ -17,6 +17,7 @@ type Store interface {
 	Gates
 	Circuits
 	Hand
+	Replays
 	Events
 	Definitions
 	Facts

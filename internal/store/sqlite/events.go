@@ -19,12 +19,15 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlEvents = `SELECT id, type, at, seq, made, queue, task, version, endpoint, subject, data FROM event
 		WHERE id > ? ORDER BY id LIMIT +?`
-	sqlEventOldest = "SELECT id FROM event ORDER BY id LIMIT 1"
-	sqlEventOldAt  = "SELECT at FROM event ORDER BY id LIMIT 1"
-	sqlEventsOld   = "DELETE FROM event WHERE id IN (SELECT id FROM (SELECT id, at FROM event ORDER BY id LIMIT +?) WHERE at <= ?)"
-	sqlReader      = "SELECT at FROM reader WHERE name=?"
-	sqlReaderNew   = "INSERT INTO reader(name, at) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET at=excluded.at"
-	sqlReaderGone  = "DELETE FROM reader WHERE name=?"
+	sqlEventLast     = "SELECT event FROM mark WHERE one=1"
+	sqlEventsGone    = "SELECT value FROM meta WHERE name='events_gone'"
+	sqlEventsGoneSet = "INSERT INTO meta(name, value) VALUES ('events_gone', ?) ON CONFLICT(name) DO UPDATE SET value=excluded.value"
+	sqlEventOldAt    = "SELECT at FROM event ORDER BY id LIMIT 1"
+	sqlEventsOldLast = "SELECT coalesce(max(id), 0) FROM (SELECT id, at FROM event ORDER BY id LIMIT +?) WHERE at <= ?"
+	sqlEventsOld     = "DELETE FROM event WHERE id IN (SELECT id FROM (SELECT id, at FROM event ORDER BY id LIMIT +?) WHERE at <= ?)"
+	sqlReader        = "SELECT at FROM reader WHERE name=?"
+	sqlReaderNew     = "INSERT INTO reader(name, at) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET at=excluded.at"
+	sqlReaderGone    = "DELETE FROM reader WHERE name=?"
 )
 
 // eventData is what an event says beside its columns.
@@ -169,7 +172,7 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, li
 	var read store.EventsRead
 	err := s.readers.view(ctx, func(c *conn) error {
 		read = store.EventsRead{Next: after}
-		if _, err := c.one(sqlEventOldest, func(r *row) error { read.Gone = after > 0 && r.int(0) > after+1; return nil }); err != nil {
+		if _, err := c.one(sqlEventsGone, func(r *row) error { read.Gone = after > 0 && r.int(0) > after; return nil }); err != nil {
 			return err
 		}
 		began := time.Now()
@@ -186,6 +189,12 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, li
 				}
 				return nil
 			}, read.Next, listStep)
+			if err == nil && rows < listStep && len(read.Events) < limit {
+				// Nothing is behind it. Ids that were removed, or never came to be, are
+				// passed, or who waits for one behind them would find it at once for ever.
+				_, err = c.one(sqlEventLast, func(r *row) error { read.Next = max(read.Next, r.int(0)); return nil })
+				return err
+			}
 			if err != nil || rows < listStep || time.Since(began) > listTime {
 				return err
 			}
@@ -331,6 +340,13 @@ func (s *Store) retainEvents(ctx context.Context, long time.Duration) (store.Mor
 		_, err := t.one(sqlEventOldAt, func(r *row) error { old = r.int(0) <= last; return nil })
 		if removed = 0; err != nil || !old {
 			return err // nothing is written where nothing is old
+		}
+		newest := int64(0)
+		if _, err := t.one(sqlEventsOldLast, func(r *row) error { newest = r.int(0); return nil }, eventStep, last); err != nil {
+			return err
+		}
+		if _, err := t.exec(sqlEventsGoneSet, newest); err != nil {
+			return err
 		}
 		removed, err = t.exec(sqlEventsOld, eventStep, last)
 		return err

@@ -43,11 +43,20 @@ func (t *tx) find(ids job.IDs, id string) (h found, err error) {
 	if !ok {
 		return h, store.ErrNotFound
 	}
+	return t.findSeq(seq, made.UnixMilli())
+}
+
+// anyTime is when a job was made that is known by its seq alone.
+const anyTime = -1
+
+// findSeq reads where the job of a seq is, that was made at the time.
+func (t *tx) findSeq(seq, made int64) (h found, err error) {
 	h = found{seq: seq, status: job.Queued}
 	var of lane.ID
+	ok := false
 	there, err := t.one(sqlHandJob, func(r *row) error {
 		of, h.runAt = lane.ID(r.int(0)), r.int(1)
-		ok = r.int(2) == made.UnixMilli()
+		ok = made == anyTime || r.int(2) == made
 		return nil
 	}, seq)
 	if err != nil {
@@ -119,7 +128,7 @@ func (t *tx) cancel(h *found, by string) error {
 	}
 	t.finished = append(t.finished, h.seq)
 	t.jobEvent(store.JobCancelled, h.seq, h.lane, eventData{Attempt: l.attempt, By: by})
-	return t.over(h.seq)
+	return t.over(h.seq, job.Cancelled)
 }
 
 // cancelQueued takes a job out of its line. Its end is an attempt that no worker
@@ -137,7 +146,7 @@ func (t *tx) cancelQueued(h *found, by string) error {
 	h.lane.tally.cancelled++
 	t.finished = append(t.finished, h.seq)
 	t.jobEvent(store.JobCancelled, h.seq, h.lane, eventData{Attempt: h.attempt, By: by})
-	return t.over(h.seq)
+	return t.over(h.seq, job.Cancelled)
 }
 
 // unready takes a queued job out of its line. The lane was not touched.
@@ -228,6 +237,9 @@ func (t *tx) delete(h *found, by string) error {
 	default:
 		t.touch(h.lane)
 		h.lane.ended(h.status, -1)
+	}
+	if err := t.over(h.seq, job.Cancelled); err != nil {
+		return err
 	}
 	for _, text := range []string{"DELETE FROM log WHERE seq=?", "DELETE FROM attempt WHERE seq=?", sqlUniqueGone} {
 		if _, err := t.exec(text, h.seq); err != nil {

@@ -349,7 +349,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 		}
 		if !cancelled {
 			t.finished = append(t.finished, l.seq)
-			if err := t.over(l.seq); err != nil {
+			if err := t.over(l.seq, x.To); err != nil {
 				return 0, err
 			}
 		}

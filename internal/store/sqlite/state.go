@@ -33,6 +33,8 @@ type state struct {
 
 	// wanted are the types of event that are written though they are not seldom.
 	wanted map[store.EventType]bool
+	// brought says that some job may have been brought back by a replay.
+	brought bool
 	// unique says that some job may have a unique key.
 	unique bool
 

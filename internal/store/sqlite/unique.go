@@ -1,6 +1,9 @@
 package sqlite
 
-import "github.com/pawlhq/pawl/internal/core/lane"
+import (
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
+)
 
 const (
 	sqlUnique     = "SELECT u.seq, j.created_at FROM uniq u CROSS JOIN job j ON j.seq=u.seq WHERE u.queue=? AND u.task=? AND u.key=?"
@@ -21,11 +24,12 @@ func (t *tx) claimUnique(k lane.Key, key string, seq int64) (other madeRow, err 
 	return madeRow{}, err
 }
 
-// over frees what a job that is finished had for itself. Where no job ever had a
-// unique key since the store was opened, nothing is looked for.
-func (t *tx) over(seq int64) error {
-	if !t.w.state.unique {
-		return nil
+// over frees what a job that is finished had for itself, and tells the replay that
+// brought it back. Where no job ever had a unique key since the store was opened,
+// nothing is looked for.
+func (t *tx) over(seq int64, as job.Status) error {
+	if err := t.cameBack(seq, as); err != nil || !t.w.state.unique {
+		return err
 	}
 	_, err := t.exec(sqlUniqueGone, seq)
 	return err

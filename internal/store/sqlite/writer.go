@@ -398,11 +398,12 @@ func (w *writer) open() (err error) {
 		w.clock = newClock(w.store.options, s.clock)
 		w.tellAhead(s.clock)
 	}
+	told := s.event // not what a lost commit gave out, which never comes
 	if w.state != nil {
 		s.adopt(w.state)
 	}
 	w.conn, w.state = c, s
-	w.store.events.tell(s.event)
+	w.store.events.tell(told)
 	s.openGates(at(w.clock.now()))
 	return nil
 }

@@ -117,6 +117,27 @@ var eventTests = []test{
 			r.Errorf("after it was forgotten: %d, %v", at, err)
 		}
 	}},
+	{"a reader behind the last one rests, whatever was removed", func(r *rig) {
+		r.must(r.Pause(r.ctx, lane.Gate{Kind: lane.QueueGate, Name: "q"}, "ops"))
+		r.must(r.Resume(r.ctx, lane.Gate{Kind: lane.QueueGate, Name: "q"}, "ops"))
+		r.h.Clock.Pass(time.Hour)
+		for more := store.More(true); more; {
+			var err error
+			more, err = r.Retain(r.ctx, store.Retention{Events: time.Minute})
+			r.must(err)
+		}
+		got := r.read(store.EventFilter{}, 1)
+		if len(got.Events) != 0 || got.Next != 2 || !got.Gone {
+			r.Errorf("behind what is gone: %+v", got)
+		}
+		if end := r.read(store.EventFilter{}, 2); end.Gone || end.Next != 2 {
+			r.Errorf("at the end: %+v", end)
+		}
+		r.restart(time.Second)
+		ctx, cancel := context.WithTimeout(r.ctx, 10*time.Millisecond)
+		defer cancel()
+		r.refused("waiting for another", r.AwaitEvents(ctx, 2), context.DeadlineExceeded)
+	}},
 	{"waiting for one", func(r *rig) {
 		came := make(chan error, 1)
 		go func() { came <- r.AwaitEvents(r.ctx, 0) }()

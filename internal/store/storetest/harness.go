@@ -91,7 +91,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		tests []test
 	}{
 		{"create", createTests}, {"claim", claimTests}, {"wait", waitTests}, {"report", reportTests}, {"lapse", lapseTests},
-		{"logs", logTests}, {"read", readTests}, {"gates", gateTests}, {"circuits", circuitTests}, {"by hand", handTests}, {"events", eventTests}, {"definitions", definitionTests}, {"keys", keyTests}, {"letters", letterTests},
+		{"logs", logTests}, {"read", readTests}, {"gates", gateTests}, {"circuits", circuitTests}, {"by hand", handTests}, {"events", eventTests}, {"replays", replayTests}, {"definitions", definitionTests}, {"keys", keyTests}, {"letters", letterTests},
 		{"upkeep", upkeepTests}, {"restart", restartTests}, {"together", togetherTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {

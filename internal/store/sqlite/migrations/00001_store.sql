@@ -219,6 +219,19 @@ CREATE TABLE event (
     data     TEXT NOT NULL
 ) STRICT;
 
+-- replay holds what is done to many jobs, as JSON; brought the jobs that one
+-- brought back and that have not ended again.
+CREATE TABLE replay (
+    n     INTEGER NOT NULL PRIMARY KEY,
+    id    TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL,
+    body  TEXT NOT NULL
+) STRICT;
+CREATE TABLE brought (
+    seq    INTEGER NOT NULL PRIMARY KEY,
+    replay TEXT NOT NULL
+) STRICT;
+
 -- reader holds how far those have come who read events to the end.
 CREATE TABLE reader (
     name TEXT NOT NULL PRIMARY KEY,
