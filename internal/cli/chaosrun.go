@@ -150,7 +150,11 @@ func (sh *shell) chaosRun(ctx context.Context, p *chaosPlan) error {
 }
 
 func (p *chaosPlan) setup(state string) chaos.Setup {
-	return chaos.Setup{Destination: p.destination, Command: p.command, Seed: p.seed, Faults: p.faultText(), State: state}
+	traffic := chaos.Made
+	if p.mode == chaosRuns {
+		traffic = chaos.Received
+	}
+	return chaos.Setup{Destination: p.destination, Traffic: traffic, Command: p.command, Seed: p.seed, Faults: p.faultText(), State: state}
 }
 
 // chaosReport prints the report and writes the page. Lost messages are a no.
