@@ -291,6 +291,8 @@ func (sh *shell) chaosConsent(p *chaosPlan) error {
 func (p *chaosPlan) passes() string {
 	s := p.settings
 	switch blocked := s.Fail + s.Reset + s.Hang; {
+	case p.member != "" && blocked >= 1:
+		return "the other members are real:"
 	case p.member != "":
 		return "the other members are real, and what the faults let through is delivered to"
 	case blocked >= 1:
@@ -342,43 +344,6 @@ func place(kind string, s connector.Settings) []string {
 		}
 	}
 	return words
-}
-
-// repeated are the flags that make a run what it is, apart from the seed.
-var repeated = []string{
-	"destination", "fail", "status", "retry-after", "reset", "hang", "slow-body", "latency",
-	"data", "header", "content-type", "count", "rate",
-}
-
-// chaosCommandLine is the call that repeats this one.
-func chaosCommandLine(paths []string, c *cobra.Command, seed uint64) string {
-	words := []string{"pawl", "chaos"}
-	for _, path := range paths {
-		words = append(words, "-c", shellWord(path))
-	}
-	for _, name := range repeated {
-		f := c.Flags().Lookup(name)
-		if !f.Changed {
-			continue
-		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(interface{ GetSlice() []string }); ok {
-			values = list.GetSlice()
-		}
-		for _, v := range values {
-			words = append(words, "--"+name, shellWord(v))
-		}
-	}
-	return strings.Join(append(words, "--seed", strconv.FormatUint(seed, 10)), " ")
-}
-
-// shellWord quotes a word for a shell where it must be.
-func shellWord(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // person is an input that a person answers on although it is no terminal.

@@ -63,8 +63,12 @@ func chaosReportOf(t *testing.T, config string, args ...string) (r struct {
 	Messages chaos.Messages `json:"messages"`
 	Load     float64        `json:"load"`
 	Hedges   []chaos.Count  `json:"hedge_races"`
-	Applied  []chaos.Count  `json:"faults_applied"`
-	By       []chaos.Count  `json:"delivered_by"`
+	At       []struct {
+		Name     string         `json:"name"`
+		Attempts chaos.Attempts `json:"attempts"`
+	} `json:"endpoints"`
+	Applied []chaos.Count `json:"faults_applied"`
+	By      []chaos.Count `json:"delivered_by"`
 }) {
 	t.Helper()
 	code, out, errOut := call(t, "", append([]string{"chaos", "-c", config, "--data", `{"id":7}`, "--json"}, args...)...)

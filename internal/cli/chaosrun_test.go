@@ -250,6 +250,11 @@ func TestChaosOfAHedgedGroup(t *testing.T) {
 	if len(r.Hedges) != 1 || r.Hedges[0].Name != "hedge" || r.Hedges[0].Count < 5 {
 		t.Errorf("races: %v", r.Hedges)
 	}
+	for _, e := range r.At {
+		if e.Name == "east" && (len(r.Applied) != 1 || e.Attempts.Total != r.Applied[0].Count) {
+			t.Errorf("%d attempts at east ended, of %v that began", e.Attempts.Total, r.Applied)
+		}
+	}
 }
 
 // chaosOf is a configuration with one destination.

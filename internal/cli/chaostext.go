@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
@@ -177,4 +178,41 @@ func (l *chaosLive) end() {
 	l.done.Wait()
 	l.bar.Abort(false)
 	l.bars.Wait()
+}
+
+// repeated are the flags that make a run what it is, apart from the seed.
+var repeated = []string{
+	"destination", "fail", "status", "retry-after", "reset", "hang", "slow-body", "latency",
+	"data", "header", "content-type", "count", "rate",
+}
+
+// chaosCommandLine is the call that repeats this one.
+func chaosCommandLine(paths []string, c *cobra.Command, seed uint64) string {
+	words := []string{"pawl", "chaos"}
+	for _, path := range paths {
+		words = append(words, "-c", shellWord(path))
+	}
+	for _, name := range repeated {
+		f := c.Flags().Lookup(name)
+		if !f.Changed {
+			continue
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(interface{ GetSlice() []string }); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			words = append(words, "--"+name, shellWord(v))
+		}
+	}
+	return strings.Join(append(words, "--seed", strconv.FormatUint(seed, 10)), " ")
+}
+
+// shellWord quotes a word for a shell where it must be.
+func shellWord(s string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
+	if s != "" && strings.Trim(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
