@@ -262,6 +262,25 @@ func TestTimelineIsBounded(t *testing.T) {
 	}
 }
 
+// A message that was given up goes to no dead letters, in the picture and in the
+// table.
+func TestGivenUpIsNoDeadLetter(t *testing.T) {
+	now := time.Now()
+	rec := chaos.NewRecorder(now, nil)
+	for _, id := range []string{"1", "2"} {
+		rec.Sent(id)
+		rec.Observe(event.Event{Kind: event.AttemptEnded, At: now, Destination: "a", Endpoint: "a", MessageID: id, Number: 1, Outcome: message.OutcomeCancelled})
+	}
+	rec.Observe(event.Event{Kind: event.Hopped, At: now, Destination: "a", MessageID: "1", Hop: message.HopCancelled})
+	rec.Cut("1")
+	rec.Observe(event.Event{Kind: event.Hopped, At: now, Destination: "a", MessageID: "2", Hop: message.HopExhausted})
+	rec.Kept(chaos.Letter{ID: "2", Letter: "l", Reason: "exhausted", At: now})
+	page := string(html(t, rec.Report(now.Add(time.Second), chaos.Setup{Traffic: chaos.Made})))
+	if strings.Contains(page, "1: a to the dead letters") || !strings.Contains(page, "2: a to the dead letters") || !strings.Contains(page, "<td>nowhere</td><td>cancelled</td>") {
+		t.Error("who was given up is drawn as a dead letter, or who is one is not")
+	}
+}
+
 // Of messages that sources took it claims no more than was counted: a delivery that
 // failed is a dead letter only where one was stored.
 func TestReceivedMessagesAreCountedNotProven(t *testing.T) {
