@@ -238,7 +238,7 @@ func TestTimelineIsBounded(t *testing.T) {
 		rec.Observe(event.Event{Kind: event.Hopped, At: now, Destination: "a", MessageID: id, Hop: message.HopReason(id)})
 		rec.Observe(event.Event{Kind: event.DeliveryFailed, At: now, Destination: "a", MessageID: id})
 	}
-	r := rec.Report(now.Add(time.Minute), chaos.Setup{})
+	r := rec.Report(now.Add(time.Minute), chaos.Setup{Traffic: chaos.Received})
 	tl := r.Timeline
 	if r.Attempts.Total != messages*tries || r.Attempts.Retries != messages*(tries-1) || r.Messages.Sent != messages {
 		t.Errorf("counts: %+v, %+v", r.Attempts, r.Messages)
@@ -259,6 +259,51 @@ func TestTimelineIsBounded(t *testing.T) {
 	checkPage(t, page)
 	if len(page) > 3<<20 || !bytes.Contains(page, []byte("show some of the messages")) {
 		t.Errorf("a page of %d bytes", len(page))
+	}
+}
+
+// A message that was given up goes to no dead letters, in the picture and in the
+// table.
+func TestGivenUpIsNoDeadLetter(t *testing.T) {
+	now := time.Now()
+	rec := chaos.NewRecorder(now, nil)
+	for _, id := range []string{"1", "2"} {
+		rec.Sent(id)
+		rec.Observe(event.Event{Kind: event.AttemptEnded, At: now, Destination: "a", Endpoint: "a", MessageID: id, Number: 1, Outcome: message.OutcomeCancelled})
+	}
+	rec.Observe(event.Event{Kind: event.Hopped, At: now, Destination: "a", MessageID: "1", Hop: message.HopCancelled})
+	rec.Cut("1")
+	rec.Observe(event.Event{Kind: event.Hopped, At: now, Destination: "a", MessageID: "2", Hop: message.HopExhausted})
+	rec.Kept(chaos.Letter{ID: "2", Letter: "l", Reason: "exhausted", At: now})
+	page := string(html(t, rec.Report(now.Add(time.Second), chaos.Setup{Traffic: chaos.Made})))
+	if strings.Contains(page, "1: a to the dead letters") || !strings.Contains(page, "2: a to the dead letters") || !strings.Contains(page, "<td>nowhere</td><td>cancelled</td>") {
+		t.Error("who was given up is drawn as a dead letter, or who is one is not")
+	}
+}
+
+// Of messages that sources took it claims no more than was counted: a delivery that
+// failed is a dead letter only where one was stored.
+func TestReceivedMessagesAreCountedNotProven(t *testing.T) {
+	now := time.Now()
+	rec := chaos.NewRecorder(now, func(destination string) bool { return destination == "a" })
+	tell := func(k event.Kind, destination, id string) {
+		rec.Observe(event.Event{Kind: k, At: now, Destination: destination, Endpoint: destination, MessageID: id})
+	}
+	tell(event.Delivered, "a", "1")
+	tell(event.Delivered, "b", "1")
+	for _, id := range []string{"2", "3", "4"} {
+		tell(event.DeliveryFailed, "a", id)
+	}
+	tell(event.Lettered, "a", "2")
+	tell(event.Lettered, "b", "9")
+	tell(event.LetterFailed, "a", "3")
+	r := rec.Report(now, chaos.Setup{Traffic: chaos.Received})
+	if want := (chaos.Messages{Sent: 4, Delivered: 1, DeadLettered: 1, Unkept: 2}); r.Messages != want {
+		t.Errorf("%+v, want %+v", r.Messages, want)
+	}
+	page := string(html(t, r))
+	if strings.Contains(page, "Nothing was lost") || !strings.Contains(page, "can't be shown from here") {
+		t.Error("the page claims that nothing was lost, or does not say what it can't know")
 	}
 }
 

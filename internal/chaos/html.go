@@ -33,6 +33,8 @@ type page struct {
 	Counts    Attempts
 	// Sampled says that the pictures show a part of the messages.
 	Sampled bool
+	// Received says that the messages were, so that nothing is proven of them.
+	Received bool
 	// MoreLetters is how many dead letters the table leaves out.
 	MoreLetters int
 }
@@ -44,6 +46,7 @@ func (r Report) WriteHTML(w io.Writer) error {
 		Report: r, Width: pictureWidth, Left: edge, Right: pictureWidth - edge, RowHeight: barHeight,
 		Attempts: r.timeline(), Latencies: r.latencies(), Counts: r.Attempts,
 		Sampled:     len(r.Timeline.Bars) < r.Timeline.Attempts || len(r.Timeline.Hops) < r.Timeline.HopsSeen,
+		Received:    r.Traffic == Received,
 		MoreLetters: max(r.Messages.DeadLettered-len(r.Letters), 0),
 	})
 }

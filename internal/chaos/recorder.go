@@ -42,6 +42,7 @@ type Recorder struct {
 	sent      int
 	delivered int
 	failed    int // deliveries that ended without
+	lettered  int // dead letters that were told of
 	attempts  Attempts
 	places    map[string]*place
 	order     []string // of places, as they were seen
@@ -171,6 +172,8 @@ func (r *Recorder) Observe(e event.Event) {
 		}
 	case event.DeliveryFailed:
 		r.failed++
+	case event.Lettered:
+		r.lettered++
 	case event.BreakerMoved:
 		r.move(&e)
 	case event.HoldSet:

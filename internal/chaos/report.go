@@ -59,6 +59,8 @@ type Report struct {
 // Setup is what was run.
 type Setup struct {
 	Destination string `json:"destination"`
+	// Traffic says where the messages came from.
+	Traffic Traffic `json:"traffic"`
 	// Command repeats the run.
 	Command string `json:"command"`
 	Seed    uint64 `json:"seed"`
@@ -68,15 +70,30 @@ type Setup struct {
 	State string `json:"state,omitempty"`
 }
 
+// Traffic says where the messages of a run come from.
+type Traffic string
+
+// The traffics.
+const (
+	// Made: Run made them, so each is known, and each end is checked.
+	Made Traffic = "made"
+	// Received: sources took them, from senders who know what they sent. What became
+	// of them is counted; that none was lost can't be shown.
+	Received Traffic = "received"
+)
+
 // Messages says what became of the messages. Delivered, DeadLettered, Lost and
 // Interrupted together are Sent, but for a message that was dead-lettered and
-// did arrive: it counts for both.
+// did arrive: it counts for both. Of received messages it counts deliveries.
 type Messages struct {
 	Sent         int `json:"sent"`
 	Delivered    int `json:"delivered"`
 	DeadLettered int `json:"dead_lettered"`
 	Lost         int `json:"lost"`
 	Interrupted  int `json:"interrupted"` // given up when the run was ended early
+	// Unkept are received ones that failed without a dead letter: nobody requires
+	// them, or their source was told to send again.
+	Unkept int `json:"unkept,omitzero"`
 }
 
 // Attempts counts tries by how they ended. A retry is one after the first at its
@@ -226,7 +243,11 @@ func (r *Recorder) Report(now time.Time, s Setup) Report {
 	for i := range rep.Letters {
 		rep.Letters[i].Offset = r.since(rep.Letters[i].At)
 	}
-	rep.Messages, rep.Lost = r.audit()
+	if s.Traffic == Received {
+		rep.Messages = r.received()
+	} else {
+		rep.Messages, rep.Lost = r.audit()
+	}
 	if n := rep.Messages.Sent; n > 0 {
 		rep.Load = float64(r.attempts.Total) / float64(n)
 	}
@@ -247,12 +268,16 @@ func (r *Recorder) Report(now time.Time, s Setup) Report {
 	return rep
 }
 
-// audit looks at each message that was sent. Without any, what the events said is
-// all there is: the relay's own sources sent them. The caller holds r.mu.
-func (r *Recorder) audit() (Messages, []string) {
-	if r.sent == 0 {
-		return Messages{Sent: r.delivered + r.failed, Delivered: r.delivered, DeadLettered: r.failed}, nil
+// received adds up what the events said, which is all there is where sources took
+// the messages. The caller holds r.mu.
+func (r *Recorder) received() Messages {
+	return Messages{
+		Sent: r.delivered + r.failed, Delivered: r.delivered, DeadLettered: r.lettered, Unkept: max(r.failed-r.lettered, 0),
 	}
+}
+
+// audit looks at each message that was made. The caller holds r.mu.
+func (r *Recorder) audit() (Messages, []string) {
 	m := Messages{Sent: r.sent}
 	var lost []string
 	for _, id := range slices.Sorted(maps.Keys(r.ledger)) {

@@ -181,5 +181,5 @@ func (w *world) report() chaos.Report {
 	for _, l := range w.letters {
 		w.rec.Kept(l)
 	}
-	return w.rec.Report(time.Now(), chaos.Setup{Destination: "ledger", Command: "pawl chaos --destination ledger --seed 3", Seed: 3, Faults: "40% answered 503"})
+	return w.rec.Report(time.Now(), chaos.Setup{Destination: "ledger", Traffic: chaos.Made, Command: "pawl chaos --destination ledger --seed 3", Seed: 3, Faults: "40% answered 503"})
 }

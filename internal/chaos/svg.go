@@ -208,6 +208,9 @@ func holdBands(s scale, l *Lane, y float64) []box {
 }
 
 func drawHop(s scale, h *Mark, bottoms, tops map[string]float64) (drawnHop, bool) {
+	if h.To == "" && h.Reason == message.HopCancelled { // it was given up, and is no dead letter
+		return drawnHop{}, false
+	}
 	from, ok := bottoms[h.From]
 	if !ok { // it was left before anything was tried there
 		from, ok = tops[h.From]

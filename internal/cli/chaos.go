@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -57,7 +58,9 @@ folder, which the report names; so is what goes to a job queue.
 attempt has one fault. The same seed draws the same faults in the same order. A slow
 body is an answer that never ends: the message arrives, and pawl can't know it.
 
-Without --data this is pawl run with that destination behind the faults, until Ctrl-C.`,
+Without --data this is pawl run with that destination behind the faults, until Ctrl-C.
+Then it counts what became of the messages that sources took; it can't know whether
+one was lost.`,
 		Example: `  pawl chaos --destination ledger --fail 50% --data @order.json
   pawl chaos --destination ledger --hang 20% --rate 20/s --count 500 --data '{}' --html chaos.html
   pawl chaos --destination ledger --fail 100% --status 429 --retry-after 5s --data '{}' --json
@@ -137,9 +140,6 @@ func (sh *shell) chaosPlan(c *cobra.Command, f *chaosFlags) (*chaosPlan, error) 
 			if flags.Changed(name) {
 				return nil, usagef("--%s goes with --data; without it this is pawl run, and its sources bring the messages", name)
 			}
-		}
-		if sh.json {
-			return nil, usagef("--json goes with --data; without it this is pawl run, and the log has standard output's place")
 		}
 	}
 	if f.count < 1 || f.count > chaos.MaxCount {
@@ -291,6 +291,8 @@ func (sh *shell) chaosConsent(p *chaosPlan) error {
 func (p *chaosPlan) passes() string {
 	s := p.settings
 	switch blocked := s.Fail + s.Reset + s.Hang; {
+	case p.member != "" && blocked >= 1:
+		return "the other members are real:"
 	case p.member != "":
 		return "the other members are real, and what the faults let through is delivered to"
 	case blocked >= 1:
@@ -344,45 +346,14 @@ func place(kind string, s connector.Settings) []string {
 	return words
 }
 
-// repeated are the flags that make a run what it is, apart from the seed.
-var repeated = []string{
-	"destination", "fail", "status", "retry-after", "reset", "hang", "slow-body", "latency",
-	"data", "header", "content-type", "count", "rate",
-}
-
-// chaosCommandLine is the call that repeats this one.
-func chaosCommandLine(paths []string, c *cobra.Command, seed uint64) string {
-	words := []string{"pawl", "chaos"}
-	for _, path := range paths {
-		words = append(words, "-c", shellWord(path))
-	}
-	for _, name := range repeated {
-		f := c.Flags().Lookup(name)
-		if !f.Changed {
-			continue
-		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(interface{ GetSlice() []string }); ok {
-			values = list.GetSlice()
-		}
-		for _, v := range values {
-			words = append(words, "--"+name, shellWord(v))
-		}
-	}
-	return strings.Join(append(words, "--seed", strconv.FormatUint(seed, 10)), " ")
-}
-
-// shellWord quotes a word for a shell where it must be.
-func shellWord(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+// person is an input that a person answers on although it is no terminal.
+type person struct{ io.Reader }
 
 // interactive says whether a person can answer on r.
 func interactive(r any) bool {
+	if _, ok := r.(person); ok {
+		return true
+	}
 	f, ok := r.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

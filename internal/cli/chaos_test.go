@@ -62,8 +62,13 @@ func chaosReportOf(t *testing.T, config string, args ...string) (r struct {
 	chaos.Setup
 	Messages chaos.Messages `json:"messages"`
 	Load     float64        `json:"load"`
-	Applied  []chaos.Count  `json:"faults_applied"`
-	By       []chaos.Count  `json:"delivered_by"`
+	Hedges   []chaos.Count  `json:"hedge_races"`
+	At       []struct {
+		Name     string         `json:"name"`
+		Attempts chaos.Attempts `json:"attempts"`
+	} `json:"endpoints"`
+	Applied []chaos.Count `json:"faults_applied"`
+	By      []chaos.Count `json:"delivered_by"`
 }) {
 	t.Helper()
 	code, out, errOut := call(t, "", append([]string{"chaos", "-c", config, "--data", `{"id":7}`, "--json"}, args...)...)
@@ -171,7 +176,6 @@ func TestChaosUsage(t *testing.T) {
 		"--destination ledger --latency 2s-1s":                                "--latency: bad latency",
 		"--destination ledger --fail 1 --count 5":                             "--count goes with --data",
 		"--destination ledger --fail 1 --rate 5/s":                            "--rate goes with --data",
-		"--destination ledger --fail 1 --json":                                "--json goes with --data",
 		"--destination ledger --fail 1 --data x --count 0":                    "--count 0: it can be 1 to 1000000",
 		"--destination ledger --fail 1 --data x --count 2000000":              "--count 2000000: it can be 1 to 1000000",
 		"--destination ledger --fail 1 --data x --rate fast":                  "--rate",

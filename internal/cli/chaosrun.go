@@ -73,12 +73,37 @@ func (sh *shell) chaosLoad(ctx context.Context, p *chaosPlan, rec *chaos.Recorde
 	})
 	ended := time.Now()
 	live.end()
+	awaitAttempts(admin.Fleet)
 	kept, lerr := recordLetters(admin.Letters, rec)
 	rep := rec.Report(ended, p.setup(""))
 	if kept > 0 {
 		rep.State = state
 	}
 	return &rep, errors.Join(err, lerr, l.Close())
+}
+
+// lingering bounds how long the end of a run waits for attempts whose message has
+// its end already: a trial goes on up to its timeout. lingerTick is how often they
+// are looked at.
+const (
+	lingering  = 10 * time.Second
+	lingerTick = 5 * time.Millisecond
+)
+
+// awaitAttempts waits until nothing is in flight any more, so that the report has
+// what a hedge overtook. What gives back its worker tells of itself right after:
+// so nothing must be in flight twice in a row.
+func awaitAttempts(fleet *deliver.Fleet) {
+	tick := time.NewTicker(lingerTick)
+	defer tick.Stop()
+	for end, quiet := time.Now().Add(lingering), 0; quiet < 2 && time.Now().Before(end); <-tick.C {
+		quiet++
+		for _, lane := range fleet.Status() {
+			if lane.Busy > 0 {
+				quiet = 0
+			}
+		}
+	}
 }
 
 // chaosConfig is the configuration in a state folder of its own, with dead
@@ -150,7 +175,11 @@ func (sh *shell) chaosRun(ctx context.Context, p *chaosPlan) error {
 }
 
 func (p *chaosPlan) setup(state string) chaos.Setup {
-	return chaos.Setup{Destination: p.destination, Command: p.command, Seed: p.seed, Faults: p.faultText(), State: state}
+	traffic := chaos.Made
+	if p.mode == chaosRuns {
+		traffic = chaos.Received
+	}
+	return chaos.Setup{Destination: p.destination, Traffic: traffic, Command: p.command, Seed: p.seed, Faults: p.faultText(), State: state}
 }
 
 // chaosReport prints the report and writes the page. Lost messages are a no.

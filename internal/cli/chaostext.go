@@ -7,10 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/pawlhq/pawl/internal/chaos"
+	"github.com/pawlhq/pawl/internal/core/message"
 )
 
 // lateEnough is by how much a load is late before it is told: less is the
@@ -30,7 +32,11 @@ func (sh *shell) chaosText(r chaos.Report) string {
 	if m.Interrupted > 0 {
 		line("given up", m.Interrupted, "on their way when the run was interrupted")
 	}
-	line("lost", m.Lost, "")
+	if r.Traffic == chaos.Received {
+		line("no letter", m.Unkept, "failed: best effort, or given back to the source")
+	} else {
+		line("lost", m.Lost, "")
+	}
 	a := r.Attempts
 	detail := fmt.Sprintf("%.2f for each message: %s, %s", r.Load, counted(a.Retries, "retry", "retries"), count(a.Hedges, "hedge"))
 	line("attempts", a.Total, detail)
@@ -43,20 +49,27 @@ func (sh *shell) chaosText(r chaos.Report) string {
 			line("", o.n, o.what)
 		}
 	}
-	for _, h := range r.Hedges {
-		line("races won by", h.Count, map[string]string{"first": "the first attempt", "hedge": "a hedge", "none": "nobody"}[h.Name])
+	for i, h := range r.Hedges {
+		line(map[int]string{0: "races won by"}[i], h.Count, map[string]string{"first": "the first attempt", "hedge": "a hedge", "none": "nobody"}[h.Name])
 	}
 	for i, f := range r.Applied {
 		line(map[int]string{0: "faults"}[i], f.Count, strings.ReplaceAll(f.Name, "_", " "))
 	}
 	for i, h := range r.Hops {
-		line(map[int]string{0: "hops"}[i], h.Count, fmt.Sprintf("%s -> %s (%s)", h.From, orElse(h.To, "dead letters"), h.Reason))
+		nowhere := "dead letters"
+		if h.Reason == message.HopCancelled {
+			nowhere = "nowhere"
+		}
+		line(map[int]string{0: "hops"}[i], h.Count, fmt.Sprintf("%s -> %s (%s)", h.From, orElse(h.To, nowhere), h.Reason))
 	}
 	if r.Latency.Count > 0 {
 		fmt.Fprintf(&b, "\ndelivered within   p50 %s, p99 %s, at most %s\n", millisText(r.Latency.P50), millisText(r.Latency.P99), millisText(r.Latency.Max))
 	}
 	if late := time.Duration(r.Late); late >= lateEnough {
 		fmt.Fprintf(&b, "the load fell behind its rate by %s: %d messages were open at once, or the lane was slow to take more\n", round(late), chaos.MaxOpen)
+	}
+	if r.Traffic == chaos.Received {
+		b.WriteString("\nsources brought these messages: this is what was counted, no proof that none was lost\n")
 	}
 	sh.chaosEndpoints(&b, r)
 	for i, id := range r.Lost {
@@ -165,4 +178,41 @@ func (l *chaosLive) end() {
 	l.done.Wait()
 	l.bar.Abort(false)
 	l.bars.Wait()
+}
+
+// repeated are the flags that make a run what it is, apart from the seed.
+var repeated = []string{
+	"destination", "fail", "status", "retry-after", "reset", "hang", "slow-body", "latency",
+	"data", "header", "content-type", "count", "rate",
+}
+
+// chaosCommandLine is the call that repeats this one.
+func chaosCommandLine(paths []string, c *cobra.Command, seed uint64) string {
+	words := []string{"pawl", "chaos"}
+	for _, path := range paths {
+		words = append(words, "-c", shellWord(path))
+	}
+	for _, name := range repeated {
+		f := c.Flags().Lookup(name)
+		if !f.Changed {
+			continue
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(interface{ GetSlice() []string }); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			words = append(words, "--"+name, shellWord(v))
+		}
+	}
+	return strings.Join(append(words, "--seed", strconv.FormatUint(seed, 10)), " ")
+}
+
+// shellWord quotes a word for a shell where it must be.
+func shellWord(s string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
+	if s != "" && strings.Trim(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
