@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/circuit"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 	"github.com/pawlhq/pawl/internal/store/sqlite"
 	"github.com/pawlhq/pawl/internal/store/storetest"
@@ -103,6 +105,16 @@ func simulate(t *testing.T, seed uint64) happened {
 	h.open = func() store.Store {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Wall: clock.Wall, Mono: clock.Mono, Rand: storetest.Half})
 		if err != nil {
+			t.Fatal(err)
+		}
+		// The model has no circuits: none ever opens here.
+		limits := map[lane.Gate]store.Limits{}
+		for _, name := range []string{"e", "f"} {
+			limits[lane.Gate{Kind: lane.EndpointGate, Name: name}] = store.Limits{
+				Circuit: &circuit.Settings{Failures: circuit.MaxFailures, Cooldown: circuit.MinCooldown},
+			}
+		}
+		if err := s.SetLimits(t.Context(), limits); err != nil {
 			t.Fatal(err)
 		}
 		return s

@@ -21,6 +21,7 @@ type model struct {
 	keys   map[string]modelKey
 	tokens map[string]*modelToken
 	gates  map[lane.Gate]store.Pause
+	rests  map[string]time.Time // endpoints that asked to be left alone, until when
 	// What the rules of graces look at: the last sweep, report and grace.
 	tick, heard, graced time.Time
 	opened              int // leases that were lengthened by an open
@@ -67,7 +68,7 @@ type modelToken struct {
 func newModel() *model {
 	return &model{
 		jobs: map[string]*modelJob{}, keys: map[string]modelKey{}, tokens: map[string]*modelToken{},
-		gates: map[lane.Gate]store.Pause{},
+		gates: map[lane.Gate]store.Pause{}, rests: map[string]time.Time{},
 	}
 }
 
@@ -138,7 +139,7 @@ func (m *model) add(id string, n store.NewJob) *modelJob {
 func (m *model) open(k lane.Key) bool {
 	_, queue := m.gates[lane.Gate{Kind: lane.QueueGate, Name: k.Queue}]
 	_, endpoint := m.gates[lane.Gate{Kind: lane.EndpointGate, Name: k.Endpoint}]
-	return !queue && !(endpoint && k.Endpoint != "")
+	return !queue && !(k.Endpoint != "" && (endpoint || m.now.Before(m.rests[k.Endpoint])))
 }
 
 // claimable are the jobs that a worker can have now.
@@ -240,6 +241,11 @@ func (m *model) report(r store.Report) store.Answer {
 		m.finish(j, job.Succeeded, "")
 	case store.Fail:
 		j.LastError = r.Error
+		if d := r.Failure.RetryAfter; d != nil && *d > 0 {
+			if until := m.now.Add(*d); j.Endpoint != "" && until.After(m.rests[j.Endpoint]) {
+				m.rests[j.Endpoint] = until
+			}
+		}
 		m.end(j, job.OutcomeFailed, r)
 		switch {
 		case r.Failure.Permanent:
