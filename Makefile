@@ -61,6 +61,7 @@ prove: ## the long proofs in full: every seed, every kill round, the race detect
 	PAWL_SIM_SEEDS=$(SEEDS) go test -count=1 -timeout 60m ./internal/sim
 	PAWL_HISTORIES=$(HISTORIES) go test -count=1 -timeout 60m ./test/metamorphic
 	PAWL_LONG=1 go test -count=1 -timeout 30m -run 'Backlog' ./internal/store/sqlite
+	PAWL_LONG=1 go test -count=1 -timeout 30m -run 'ModelChecked' ./internal/deliver
 	PAWL_KILL_ROUNDS=$(ROUNDS) PAWL_LONG=1 go test -count=1 -timeout 90m ./test/e2e
 	PAWL_E2E_RACE=1 go test -count=1 -timeout 30m ./test/e2e
 	go test -race -count=1 -timeout 60m ./...
