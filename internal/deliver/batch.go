@@ -115,6 +115,19 @@ func (bs *batcher) leave(one *rider, b *batch) bool {
 	return true
 }
 
+// asks is a copy of what a message in a batch asks; false where that is being sent
+// and may touch the message's own.
+func (bs *batcher) asks(b *batch, a *ask) (ask, bool) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if b.sent {
+		return ask{}, false
+	}
+	mine := *a
+	mine.been = slices.Clone(a.been)
+	return mine, true
+}
+
 // take ends the gathering: from now on nobody joins or leaves.
 func (bs *batcher) take(b *batch) []*rider {
 	bs.mu.Lock()

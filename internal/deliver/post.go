@@ -240,10 +240,11 @@ func (p *post) charge() bool {
 // shut reports whether a round that began now would meet nothing but open
 // breakers: a message with somewhere else to go does not wait for that.
 func (p *post) shut(now time.Time, a *ask) bool {
-	next := *a
-	next.tried, next.begun = 0, false
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.group.mark(a)
+	next := *a
+	next.tried, next.begun = 0, false
 	r := p.group.look(now, &next, 0)
 	return r.answer == shut
 }

@@ -139,14 +139,16 @@ func (s *stay) await(one *rider, b *batch, limit time.Time) (entry, arrival) {
 			how = gaveUp
 		case <-byLimit:
 			how = late
-			s.w.refused = s.at.lane.post.peek(time.Now(), &s.w.ask)
 		case <-byPatience:
-			if !s.losesPatience() {
+			if !s.losesPatience(b) {
 				continue
 			}
 			how = tooLong
 		}
 		if s.at.lane.batches.leave(one, b) {
+			if how == late { // nobody else touches the stay any more
+				s.w.refused = s.at.lane.post.peek(time.Now(), &s.w.ask)
+			}
 			return how, arrival{}
 		}
 		end := <-one.done // it is being sent
@@ -156,9 +158,13 @@ func (s *stay) await(one *rider, b *batch, limit time.Time) (entry, arrival) {
 
 // losesPatience reports whether a message that waited for as long as its patience
 // goes is to leave; see post.losesPatience.
-func (s *stay) losesPatience() bool {
+func (s *stay) losesPatience(b *batch) bool {
 	now := time.Now()
-	r := s.at.lane.post.peek(now, &s.w.ask)
+	asks, waits := s.at.lane.batches.asks(b, &s.w.ask)
+	if !waits {
+		return false
+	}
+	r := s.at.lane.post.peek(now, &asks)
 	switch {
 	case r.answer == goes, r.answer == over, r.answer == busy:
 		return false

@@ -214,3 +214,16 @@ func TestNobodyRestsBeforeAShutGroup(t *testing.T) {
 		})
 	}
 }
+
+// One that was refused for good by a member is told of the others alone: the rest
+// of them shut is all of them shut.
+func TestNobodyRestsForAMemberThatRefused(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a, b := always(reset), always(status(400))
+		r.configure(of("g", balance.Failover, []Member{in("a", a, tripped(1)), in("b", b)}, fallback("c")), spec("c", always(well)))
+		res := r.deliver(r.Context(), "g")
+		if reasons(res) != "g breaker_open" || res.Endpoint != "c" || res.Took != 0 {
+			t.Errorf("%s, at %s after %v", reasons(res), res.Endpoint, res.Took)
+		}
+	})
+}

@@ -51,7 +51,7 @@ type result struct {
 // settle reads what the answer says of each message that was sent. The body is
 // at most egress.DefaultMaxBodyBytes long; of a longer one it is empty or cut.
 func (b *bundle) settle(body []byte) {
-	rs, why := results(body)
+	rs, why := results(body, len(b.sent))
 	if why == "" && len(rs) == 0 {
 		return
 	}
@@ -121,7 +121,7 @@ func unreadable(why string) *failure.Error {
 
 // results returns the results of an answer, and what can't be understood of one
 // that has some.
-func results(body []byte) (rs []result, why string) {
+func results(body []byte, sent int) (rs []result, why string) {
 	body = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(body), []byte("\xef\xbb\xbf")))
 	if len(body) == 0 || body[0] != '{' && body[0] != '[' {
 		return nil, ""
@@ -134,7 +134,7 @@ func results(body []byte) (rs []result, why string) {
 	}
 	if json.Unmarshal(body, &answer) == nil {
 		if len(answer.Results) == 0 {
-			return oneLine(body)
+			return oneLine(body, sent)
 		}
 		if answer.Results.Kind() != '[' {
 			return nil, "its results are no list"
@@ -165,9 +165,11 @@ func listed(text []byte) (rs []result, why string) {
 	return rs, ""
 }
 
-// oneLine is an object that may be the only result.
-func oneLine(text []byte) (rs []result, why string) {
-	if r := parseResult(text); r.ID != nil && r.tells() {
+// oneLine is an object that may be the only result: by its id, or, of a message
+// that was sent alone, by its status.
+func oneLine(text []byte, sent int) (rs []result, why string) {
+	r := parseResult(text)
+	if status, _ := r.status(); r.ID != nil && r.tells() || sent == 1 && status != 0 {
 		return []result{r}, ""
 	}
 	return nil, ""
@@ -198,7 +200,12 @@ func ndjson(text []byte) (rs []result, why string) {
 
 // mentions reports whether a text that is no JSON looks as if it told of messages.
 func mentions(text []byte) bool {
-	return bytes.Contains(text, []byte(`"results"`)) || bytes.Contains(text, []byte(`"status"`))
+	for _, word := range []string{`"results"`, `"status"`, `"error"`, `"id"`} {
+		if bytes.Contains(text, []byte(word)) {
+			return true
+		}
+	}
+	return false
 }
 
 func parseResult(v []byte) (r result) {

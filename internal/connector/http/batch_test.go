@@ -205,6 +205,7 @@ func TestBatchResults(t *testing.T) {
 		"a line that was cut":        {`{"id":"id-1","status":200}` + "\n" + `{"id":"id-4","sta`, "ok refused transform refused"},
 		"one result alone":           {`{"id":"id-2","status":400}`, "ok 400 transform ok"},
 		"an object of its own":       {`{"status":"accepted"}`, "ok ok transform ok"},
+		"errors that are no JSON":    {"[{\"id\":\"id-1\",\"error\":\"caf\xe9\"}]", "refused refused transform refused"},
 		"a status of 1e99":           {`{"results":[{"id":"id-1","status":1e99},{"id":"id-2","status":0}]}`, "refused refused transform ok"},
 		"a redirect":                 {`{"results":[{"id":"id-1","status":302}]}`, "302 ok transform ok"},
 	} {
@@ -252,6 +253,23 @@ func TestBatchResultIsTheFailureOfItsStatus(t *testing.T) {
 		want.Message += " for this message of a batch"
 		if diff := cmp.Diff(want, got); diff != "" || b.each[0] != nil {
 			t.Fatalf("%d (-want +got)\n%s", status, diff)
+		}
+	}
+}
+
+// A message that goes alone is told of by an object alone too.
+func TestBatchOfOneByItsPlace(t *testing.T) {
+	for says, want := range map[string]string{
+		`{"status":503,"error":"x"}`: "503(x)", `{"status":200}`: "ok", `{"status":"accepted"}`: "ok", `[{"status":400}]`: "400",
+	} {
+		b := pack(batchForm{BatchNDJSON, ItemsPlain}, batchOf("1"))
+		b.settle([]byte(says))
+		got := "ok"
+		if len(b.each) > 0 {
+			got = outcome(b.each[0])
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", says, got, want)
 		}
 	}
 }

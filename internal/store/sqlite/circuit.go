@@ -25,18 +25,18 @@ const (
 // anything of it is to be remembered.
 type gate struct {
 	name    lane.Gate
-	limits  store.Limits
 	lanes   int // behind it
 	running int
 	gateState
 	stored bool       // the row is in the file
-	fullAt int64      // of the bucket, as the file says, until its rate is known
 	terms  lane.Terms // what the board was told
 	turn   int64      // the transaction that touched it last
 }
 
 // gateState is what a transaction may have to put back.
 type gateState struct {
+	limits  store.Limits
+	fullAt  int64 // of the bucket, as the file says, until its rate is known
 	circuit circuit.Circuit
 	bucket  limit.Bucket // of limits.Rate
 }

@@ -323,7 +323,7 @@ func (t *tx) letGo() {
 			continue
 		}
 		err := c.ctx.Err()
-		if err == nil {
+		if err == nil || c.cancelled() {
 			continue
 		}
 		for _, g := range c.got {
@@ -334,6 +334,12 @@ func (t *tx) letGo() {
 		c.reset()
 		c.call.err = err // others may wait for it: its lanes are hot
 	}
+}
+
+// cancelled reports whether a job that the claim got was cancelled in the same
+// transaction. Then it stays as it is, and its leases lapse by themselves.
+func (c *claim) cancelled() bool {
+	return slices.ContainsFunc(c.got, func(g granted) bool { return g.lent.cancelledAt != 0 })
 }
 
 // untake makes a claim of one job undone in the transaction that made it: it

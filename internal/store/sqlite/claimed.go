@@ -78,6 +78,9 @@ func (s *Store) giveBack(ctx context.Context, c *claim, why error, note string) 
 				continue
 			}
 			x := job.DecideRelease(t.runOf(l), unreadRest, at(t.now))
+			if l.cancelledAt != 0 {
+				x = job.DecideCancelled(t.runOf(l))
+			}
 			if _, err := t.apply(l, x, ending{note: note}); err != nil {
 				return err
 			}

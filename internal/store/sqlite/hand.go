@@ -248,8 +248,12 @@ func (t *tx) delete(h *found, by string) error {
 	}
 	if t.w.state.wantsEvent(store.JobDeleted, h.lane.key.Queue) {
 		t.jobEvent(store.JobDeleted, h.seq, h.lane, eventData{By: by, State: string(h.status)})
-		if err := t.dateEvent(&t.events[len(t.events)-1]); err != nil {
-			return err
+	}
+	for i := range t.events { // while the row is there that says when it was made
+		if e := &t.events[i]; e.seq == h.seq && e.made == 0 {
+			if err := t.dateEvent(e); err != nil {
+				return err
+			}
 		}
 	}
 	var key any

@@ -29,9 +29,9 @@ func (s *Store) SetLimits(ctx context.Context, limits map[lane.Gate]store.Limits
 	})
 }
 
-// setLimits changes the numbers of a gate. They are in memory alone, so nothing
-// of it has to be put back: whoever sets them sets them again after an error.
+// setLimits changes the numbers of a gate, which are in memory alone.
 func (t *tx) setLimits(g *gate, l store.Limits) {
+	t.touchGate(g)
 	now := at(t.now)
 	had := g.limits.Rate
 	g.limits = l

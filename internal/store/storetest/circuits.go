@@ -338,6 +338,22 @@ var circuitTests = []test{
 			r.Errorf("circuits: %+v", all)
 		}
 	}},
+	{"what is deleted right after its end is told of by its id", func(r *rig) {
+		c := r.begin(behind("q", "t"))
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.Cancel(r.ctx, c.Job.ID, "ops")
+			done <- err
+		}()
+		r.must(<-done)
+		r.say(report(store.Complete, c))
+		r.must(r.Delete(r.ctx, c.Job.ID, "ops"))
+		for _, e := range r.read(store.EventFilter{}, 0).Events {
+			if e.Job != c.Job.ID {
+				r.Errorf("%+v", e)
+			}
+		}
+	}},
 	{"timeouts count, at the sweep", func(r *rig) {
 		r.quick(1)
 		j := behind("q", "t")
