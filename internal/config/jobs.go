@@ -333,8 +333,8 @@ func (l *loader) checkQueue(o origin, key *yaml.Node, name string, q *writtenQue
 	case job.BadName(name) != "":
 		l.errorf(o.file, key, "bad name %q of a queue; use 1 to %d letters, digits, . _ : and -", name, job.MaxName)
 	}
-	l.checkSpan(o, "lease", q.Lease, MinLease, MaxLease)
-	l.checkSpan(o, "timeout", q.Timeout, MinJobTimeout, MaxJobTimeout)
+	l.checkSpan(o, "lease", q.Lease, MaxLease)
+	l.checkSpan(o, "timeout", q.Timeout, MaxJobTimeout)
 	l.checkConcurrency(o, q.Concurrency)
 	l.checkJobRetry(o.file, child(o.node, "retry"), &q.Retry)
 }

@@ -148,7 +148,7 @@ func (l *loader) checkEndpoints(list origin, all map[string]writtenJobEndpoint) 
 		if n := w.Circuit.Failures; n != nil && (*n < 1 || *n > circuit.MaxFailures) {
 			l.errorf(o.file, find(o.node, "circuit.failures"), "circuit.failures must be from 1 to %d, not %d", circuit.MaxFailures, *n)
 		}
-		l.checkSpan(o, "circuit.cooldown", w.Circuit.Cooldown, circuit.MinCooldown, circuit.MaxCooldown)
+		l.checkSpan(o, "circuit.cooldown", w.Circuit.Cooldown, circuit.MaxCooldown)
 		l.checkJobRetry(o.file, child(o.node, "retry"), &w.Retry)
 	}
 }
@@ -180,7 +180,7 @@ func (l *loader) checkTasks(list origin, all map[string]writtenTask) {
 		if w.Endpoint != "" {
 			l.checkJobName(o.file, find(o.node, "endpoint"), "an endpoint", w.Endpoint)
 		}
-		l.checkSpan(o, "timeout", w.Timeout, MinJobTimeout, MaxJobTimeout)
+		l.checkSpan(o, "timeout", w.Timeout, MaxJobTimeout)
 		l.checkJobRetry(o.file, child(o.node, "retry"), &w.Retry)
 	}
 }
@@ -192,7 +192,9 @@ func (l *loader) checkJobName(f *file, n *yaml.Node, of, name string) {
 	}
 }
 
-func (l *loader) checkSpan(o origin, key string, d *setting.Duration, least, most time.Duration) {
+// checkSpan looks at a span of the job server: all of them are a second at least.
+func (l *loader) checkSpan(o origin, key string, d *setting.Duration, most time.Duration) {
+	const least = MinLease
 	if d != nil && (d.D() < least || d.D() > most) {
 		l.errorf(o.file, find(o.node, key), "%s must be from %s to %s, not %s", key, setting.Duration(least), setting.Duration(most), *d)
 	}

@@ -23,7 +23,7 @@ func (q *request) marshal(status int, v any) error {
 // slice reads which part of a list by name is wanted.
 func (q *request) slice() (jobserver.Slice, error) {
 	p := q.query("limit", "cursor")
-	part := jobserver.Slice{After: p.text("cursor"), Limit: p.limit(store.MaxPage, store.MaxPage)}
+	part := jobserver.Slice{After: p.text("cursor"), Limit: p.limit(store.MaxPage)}
 	return part, p.err()
 }
 

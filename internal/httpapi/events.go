@@ -43,7 +43,7 @@ const (
 
 // askedEvents reads what the reader of events asks for.
 func (q *request) askedEvents(p *query) (eventsAsked, error) {
-	asked := eventsAsked{limit: p.limit(defaultEvents, store.EventsPage)}
+	asked := eventsAsked{limit: p.limit(defaultEvents)}
 	asked.filter.Types = words(p, "type", store.EventTypes())
 	asked.filter.Queues = p.names("queue")
 	cursor := p.text("cursor")

@@ -37,7 +37,7 @@ func (q *request) filter() (store.Filter, letters, error) {
 		Queue: p.name("queue"), Task: p.name("task"), Endpoint: p.name("endpoint"), Tag: p.name("tag"),
 		Status: word(p, "status", job.Statuses()), Reason: word(p, "reason", job.Reasons()),
 		CreatedAfter: p.time("created_after"), CreatedBefore: p.time("created_before"),
-		Limit: p.limit(defaultLimit, store.MaxPage), Cursor: p.text("cursor"),
+		Limit: p.limit(defaultLimit), Cursor: p.text("cursor"),
 	}
 	of := everyJob
 	switch s := p.text("dead_letter"); {

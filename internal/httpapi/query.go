@@ -14,6 +14,7 @@ import (
 	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/store"
 )
 
 // query are the parameters of a request's URL.
@@ -142,8 +143,9 @@ func word[T ~string](p *query, name string, words []T) T {
 	return s
 }
 
-// limit returns how long a page may be, from 1 to most, or def.
-func (p *query) limit(def, most int) int {
+// limit returns how long a page may be, from 1 to store.MaxPage, or def.
+func (p *query) limit(def int) int {
+	const most = store.MaxPage
 	s := p.text("limit")
 	if s == "" {
 		return def

@@ -155,7 +155,7 @@ func wireReplay(p store.Replay) Replay {
 // listReplays returns a page of the replays that the key sees.
 func (a *api) listReplays(q *request) error {
 	p := q.query("limit", "cursor")
-	limit, before := p.limit(defaultLimit, store.MaxPage), p.text("cursor")
+	limit, before := p.limit(defaultLimit), p.text("cursor")
 	if err := p.err(); err != nil {
 		return err
 	}

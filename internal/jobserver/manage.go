@@ -126,7 +126,7 @@ func (s *Server) PutQueue(ctx context.Context, by Principal, name string, q Queu
 func (s *Server) PutEndpoint(ctx context.Context, by Principal, name string, e Endpoint) error {
 	e = e.orDefaults()
 	var c checker
-	c.theName("", name)
+	c.theName(name)
 	e.check(&c)
 	if err := c.err(); err != nil {
 		return err

@@ -104,7 +104,7 @@ func (c Config) checked() (Config, error) {
 	endpoints := make(map[string]Endpoint, len(c.Endpoints))
 	for _, name := range slices.Sorted(maps.Keys(c.Endpoints)) {
 		endpoints[name] = c.Endpoints[name].orDefaults()
-		tell(fmt.Sprintf("endpoint %q", name), func(k *checker) { k.theName("", name); endpoints[name].check(k) })
+		tell(fmt.Sprintf("endpoint %q", name), func(k *checker) { k.theName(name); endpoints[name].check(k) })
 	}
 	tasks := make(map[lane.Task]Task, len(c.Tasks))
 	for _, name := range slices.SortedFunc(maps.Keys(c.Tasks), compareTasks) {
@@ -139,14 +139,14 @@ func compareTasks(a, b lane.Task) int {
 }
 
 // theName tells what is wrong with the name of what is looked at.
-func (c *checker) theName(pointer, name string) {
+func (c *checker) theName(name string) {
 	if bad := job.BadName(name); bad != "" {
-		c.add(pointer, "the name %s", bad)
+		c.add("", "the name %s", bad)
 	}
 }
 
 func (c *checker) taskName(t lane.Task) {
-	c.theName("", t.Name)
+	c.theName(t.Name)
 	if bad := job.BadName(t.Version); bad != "" {
 		c.add("", "the version %s", bad)
 	}

@@ -121,16 +121,8 @@ func (s *subscription) places() []string {
 // webhook is the place that is no destination of the relay.
 const webhook = ""
 
-// wants reports whether an event is one of the subscription's.
-func (s *subscription) wants(e store.Event) bool {
-	if !slices.Contains(s.Events, e.Type) {
-		return false
-	}
-	return len(s.Queues) == 0 || slices.Contains(s.Queues, e.Queue)
-}
-
 func (s Subscription) check(c *checker, name string) {
-	c.theName("", name)
+	c.theName(name)
 	if len(name) > maxSubscription {
 		c.add("", "the name is longer than %d characters", maxSubscription)
 	}
