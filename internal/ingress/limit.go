@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
-// limited is a listener that takes a connection only when there is a slot for
-// it; further ones wait in the kernel's queue.
+// limited is a listener that hands a connection on only when there is a slot
+// for it. One that has none is held, unread, and stands for its address;
+// those behind it wait in the kernel's queue. The slot is taken after the
+// connection came, never before: a listener that nobody calls keeps no slot
+// from the others.
 type limited struct {
 	net.Listener
 	slots  chan struct{}
@@ -19,6 +22,10 @@ type limited struct {
 }
 
 func (l *limited) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case l.slots <- struct{}{}:
 	default:
@@ -26,13 +33,9 @@ func (l *limited) Accept() (net.Conn, error) {
 		select {
 		case l.slots <- struct{}{}:
 		case <-l.closed:
+			_ = c.Close()
 			return nil, net.ErrClosed
 		}
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
 	}
 	return &slotted{Conn: c, slots: l.slots}, nil
 }
