@@ -17,23 +17,67 @@ import (
 // benchKey is the first key of a server under measurement.
 var benchKey = "pawl_" + strings.Repeat("b", 43)
 
-// PawlJobs is pawl as a job server on SQLite, with its relay idle: every commit
-// synchronised, keys, gates, history and metrics on.
-func PawlJobs(bin string) Contender {
+// Extent is how much of a job server is in use.
+type Extent string
+
+const (
+	// Plain is a queue, with keys, history and metrics on.
+	Plain Extent = ""
+	// Whole adds what jobs may have: a contract with schemas, an endpoint with a
+	// circuit, a rate and a bound on its attempts, a bound of the queue, and
+	// every event kept for a reader. No limit of it is ever reached.
+	Whole Extent = "whole"
+)
+
+const wholeConfig = `
+  retry: { max_attempts: 10 }
+  queues:    { bench: { concurrency: 100000 } }
+  endpoints: { far: { rate: { per_second: 100000, burst: 100000 }, concurrency: 100000, circuit: { failures: 3 }, retry: { initial: 1s } } }
+  tasks:     { "noop@1": { endpoint: far, input_schema: input.json, output_schema: output.json, retry: { factor: 3 } } }
+`
+
+// PawlJobs is pawl as a job server on SQLite, with its relay idle and every
+// commit synchronised.
+func PawlJobs(bin string, extent Extent) Contender {
 	return Contender{Name: "pawl", Command: func(dir, listen, _ string) (*exec.Cmd, error) {
 		admin, err := FreeAddress()
 		if err != nil {
 			return nil, err
 		}
-		if _, err := write(dir, adminFile, admin); err != nil {
-			return nil, err
+		more := "  queues: { bench: {} }\n"
+		files := map[string]string{adminFile: admin}
+		if extent == Whole {
+			more = wholeConfig
+			files["input.json"] = `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`
+			files["output.json"] = `{}`
 		}
-		path, err := write(dir, "pawl.yaml", fmt.Sprintf("relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\n"+
-			"jobs: { listen: %q, queues: { bench: {} } }\n", filepath.Join(dir, "state"), admin, listen))
-		cmd := exec.Command(filepath.Join(bin, "pawl"), "run", "-c", path)
+		files["pawl.yaml"] = fmt.Sprintf("relay: bench\nstate: %s\nhttp: { listen: %q }\nlog: { level: warn }\njobs:\n  listen: %q\n%s",
+			filepath.Join(dir, "state"), admin, listen, more)
+		for name, text := range files {
+			if _, err := write(dir, name, text); err != nil {
+				return nil, err
+			}
+		}
+		cmd := exec.Command(filepath.Join(bin, "pawl"), "run", "-c", filepath.Join(dir, "pawl.yaml"))
 		cmd.Env = append(os.Environ(), "PAWL_ADMIN_KEY="+benchKey)
-		return cmd, err
+		return cmd, nil
 	}}
+}
+
+// ReadEvents reads the events once: a server that was asked for them keeps every
+// one from then on.
+func (j Jobs) ReadEvents(ctx context.Context) error {
+	c := NewClient(j.Address, benchKey)
+	defer c.Close()
+	request := fmt.Appendf(nil, "GET /v3/events HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\n\r\n", benchKey)
+	status, answer, err := c.Send(ctx, request, patience)
+	if err != nil {
+		return err
+	}
+	if status/100 != 2 {
+		return fmt.Errorf("/v3/events: %w: %d %s", errStatus, status, answer)
+	}
+	return nil
 }
 
 // Jobs is load on the job API of a server: queue bench, task noop.

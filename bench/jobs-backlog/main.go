@@ -111,7 +111,7 @@ func start(ctx context.Context, o options, s stock) (filled, error) {
 	if err != nil {
 		return filled{}, err
 	}
-	p, err := harness.PawlJobs(o.bin).Start(ctx, address, "")
+	p, err := harness.PawlJobs(o.bin, harness.Plain).Start(ctx, address, "")
 	if err != nil {
 		return filled{}, err
 	}

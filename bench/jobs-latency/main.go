@@ -77,7 +77,7 @@ func pawl(ctx context.Context, bin string, round, perSecond, workers int, warm, 
 	if err != nil {
 		return harness.Row{}, err
 	}
-	p, err := harness.PawlJobs(bin).Start(ctx, address, "")
+	p, err := harness.PawlJobs(bin, harness.Plain).Start(ctx, address, "")
 	if err != nil {
 		return harness.Row{}, err
 	}

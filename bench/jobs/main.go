@@ -1,7 +1,8 @@
 // Command jobs measures pawl as a job server on SQLite, through HTTP with keys,
-// beside River on SQLite, in the process of its callers: creating one job at a
-// time, and the whole way of create, claim and complete, in batches of 64 and
-// one at a time. Every commit of either is synchronised. Run it by make jobs.
+// beside itself with everything on, and beside River on SQLite, in the process
+// of its callers: creating one job at a time, and the whole way of create, claim
+// and complete, in batches of 64 and one at a time. Every commit of either is
+// synchronised. Run it by make jobs.
 package main
 
 import (
@@ -77,22 +78,35 @@ func run(ctx context.Context, o options) error {
 var contenders = []struct {
 	name    string
 	measure func(ctx context.Context, o options, w work, round int) (harness.Row, error)
-}{{"pawl", pawl}, {"river", river}}
+}{{"pawl", pawl(harness.Plain)}, {"pawl-whole", pawl(harness.Whole)}, {"river", river}}
 
 // pawl measures a server of its own.
-func pawl(ctx context.Context, o options, w work, round int) (harness.Row, error) {
+func pawl(extent harness.Extent) func(context.Context, options, work, int) (harness.Row, error) {
+	return func(ctx context.Context, o options, w work, round int) (harness.Row, error) {
+		return measure(ctx, extent, o, w, round)
+	}
+}
+
+func measure(ctx context.Context, extent harness.Extent, o options, w work, round int) (harness.Row, error) {
+	name := "pawl "
 	address, err := harness.FreeAddress()
 	if err != nil {
 		return harness.Row{}, err
 	}
-	p, err := harness.PawlJobs(o.bin).Start(ctx, address, "")
+	p, err := harness.PawlJobs(o.bin, extent).Start(ctx, address, "")
 	if err != nil {
 		return harness.Row{}, err
 	}
 	defer p.Stop()
 	j := harness.Jobs{Address: address, Callers: w.callers, Batch: w.batch, Payload: o.payload}
+	if extent == harness.Whole {
+		name = "pawl-whole "
+		if err := j.ReadEvents(ctx); err != nil {
+			return harness.Row{}, err
+		}
+	}
 	w.load(j, ctx, o.warm)
-	return p.Measure("pawl "+w.name, round, func() harness.Result { return w.load(j, ctx, o.length) }), nil
+	return p.Measure(name+w.name, round, func() harness.Result { return w.load(j, ctx, o.length) }), nil
 }
 
 func river(ctx context.Context, o options, w work, round int) (harness.Row, error) {
@@ -106,8 +120,8 @@ func river(ctx context.Context, o options, w work, round int) (harness.Row, erro
 func report(o options, rows []harness.Row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Jobs with a payload of %d bytes on SQLite, every commit synchronised: pawl through HTTP with an API key, River %s in one process with its callers; medians, interleaved rounds. "+
-		"A cycle is create, claim and complete. CPU is that of the process under measurement, the generator's apart: River's has both in one.\n\n", o.payload, harness.RiverVersion)
-	b.WriteString("| what | callers | pawl jobs/s | River jobs/s | × River | pawl p50 | pawl p99 | River p99 | pawl CPU µs/job | generator | River CPU µs/job | pawl RSS MiB |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+		"Whole is with a contract and its schemas, an endpoint with circuit, rate and concurrency, a bound of the queue, and every event kept. A cycle is create, claim and complete. CPU is that of the process under measurement, the generator's apart: River's has both in one.\n\n", o.payload, harness.RiverVersion)
+	b.WriteString("| what | callers | pawl jobs/s | River jobs/s | × River | whole jobs/s | whole ÷ plain | pawl p50 | pawl p99 | River p99 | pawl CPU µs/job | whole | generator | River CPU µs/job | pawl RSS MiB |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, w := range works {
 		med := func(who string, of func(harness.Row) float64) float64 {
 			return harness.Median(rows, who+" "+w.name, of)
@@ -119,10 +133,11 @@ func report(o options, rows []harness.Row) string {
 		if w.mode == "create" {
 			peer = fmt.Sprintf("%.1f ms", med("river", p99))
 		}
-		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | %.1f | %.1f ms | %.1f ms | %s | %.0f | %.0f | %.0f | %.0f |\n", w.name, w.callers,
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | %.1f | %.0f | %.2f | %.1f ms | %.1f ms | %s | %.0f | %.0f | %.0f | %.0f | %.0f |\n", w.name, w.callers,
 			med("pawl", rate), med("river", rate), med("pawl", rate)/max(med("river", rate), 1),
+			med("pawl-whole", rate), med("pawl-whole", rate)/max(med("pawl", rate), 1),
 			med("pawl", func(r harness.Row) float64 { return r.P50.Seconds() * 1e3 }), med("pawl", p99), peer,
-			med("pawl", cpu), med("pawl", func(r harness.Row) float64 { return r.OwnCPU }), med("river", cpu),
+			med("pawl", cpu), med("pawl-whole", cpu), med("pawl", func(r harness.Row) float64 { return r.OwnCPU }), med("river", cpu),
 			med("pawl", func(r harness.Row) float64 { return float64(r.RSS) / (1 << 20) }))
 	}
 	return b.String()

@@ -105,6 +105,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.hub = ingress.New(ingress.Options{Listen: o.Listen, Log: a.log})
 	a.cleanup.add(a.closeHub)
+	defer a.hub.Hold()() // a caller that is early finds every path and the first key
 	a.engine, err = NewEngine(c, EngineOptions{
 		Registry: o.Registry, Events: a.events, Log: a.log, Stderr: redacted{lines, a.redact},
 		Redact: a.redact.Redact, Trace: trace, Wrap: o.Wrap, Jobs: a.jobs, Drained: a.stopAlerts,

@@ -8,12 +8,14 @@ package app
 // queue that a reload does not put in force; a store that two processes have.
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/json/v2"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -322,6 +324,41 @@ func TestGivenKey(t *testing.T) {
 	}
 	if strings.Contains(w.logged(), given) || fileThere(filepath.Join(w.folder, "state", "pawl.key")) {
 		t.Error("the given key was printed, or another one made")
+	}
+}
+
+// TestAnEarlyCallerIsServed calls while the port is bound and nothing else is
+// there yet: neither the key nor the path may be unknown to it.
+func TestAnEarlyCallerIsServed(t *testing.T) {
+	const given = "pawl_0123456789012345678901234567890123456789"
+	t.Setenv(config.AdminKeyName, given)
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, `{ listen: "127.0.0.1:3", queues: { q: {} } }`))
+	var early []net.Conn
+	o := w.options()
+	o.Listen = func(network, address string) (net.Listener, error) {
+		ln, err := w.listen(network, address)
+		if err != nil || address != "127.0.0.1:3" {
+			return ln, err
+		}
+		for range 8 {
+			c, err := net.Dial("tcp", ln.Addr().String())
+			must(t, err)
+			_, err = io.WriteString(c, "GET /v3/queues HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+given+"\r\n\r\n")
+			must(t, err)
+			early = append(early, c)
+		}
+		return ln, nil
+	}
+	a := w.startWith(o)
+	defer a.end()
+	for _, c := range early {
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		must(t, err)
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("an early caller was answered %d", res.StatusCode)
+		}
+		must(t, c.Close())
 	}
 }
 

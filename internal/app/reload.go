@@ -91,6 +91,8 @@ func (a *App) apply(c *config.Config) (int, error) {
 	if err := a.jobs.checkKey(context.Background(), c); err != nil {
 		return 0, err
 	}
+	release := a.hub.Hold()
+	defer release()
 	next, err := a.sources.prepare(c)
 	if err != nil {
 		return 0, err
@@ -115,6 +117,7 @@ func (a *App) apply(c *config.Config) (int, error) {
 		a.metrics.SetTopology(topology(append(configs(a.older), old)...))
 		return 0, a.takeBack(next, unmount, err)
 	}
+	release() // not after the swap, which waits for the sources before
 	a.older = append(a.older, numbered{number, old})
 	if err := a.sources.swap(c, next); err != nil {
 		return generation, err

@@ -39,6 +39,8 @@ type Hub struct {
 	mu      sync.Mutex
 	closed  bool
 	servers map[string]*server // by address as configured
+	holds   int                // not yet released
+	held    []*server          // opened meanwhile
 
 	draining sync.WaitGroup // servers whose last path is gone
 	giveUp   context.Context
@@ -119,6 +121,27 @@ func (h *Hub) Mount(address string, conf *tls.Config, path string, handler http.
 	s.mounts = append(s.mounts, m)
 	s.publish()
 	return func() { h.unmount(s, m) }, nil
+}
+
+// Hold keeps the callers of addresses that are opened from now on waiting until
+// release, which may be called again: nobody meets an address where one path is
+// mounted and the next one not yet. Such an address is bound at once, and its
+// callers wait in the kernel's queue; those open already are served as ever.
+func (h *Hub) Hold() (release func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds++
+	return sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.holds--; h.holds > 0 {
+			return
+		}
+		for _, s := range h.held {
+			go s.serve(h.log) // one that was closed meanwhile ends at once
+		}
+		h.held = nil
+	})
 }
 
 // holder returns the address that is open with the port of the one given, ""

@@ -96,6 +96,64 @@ func TestPathsFindTheirSource(t *testing.T) {
 	})
 }
 
+// TestHeldAddressesLetCallersWait calls before the second path is mounted, and
+// an address that was open before the hold.
+func TestHeldAddressesLetCallersWait(t *testing.T) {
+	inBubble(t, Options{}, func(r *rig) {
+		const other, third = "10.0.0.1:8081", "10.0.0.1:8082"
+		r.mount("/open", say("open"))
+		release, inner := r.hub.Hold(), r.hub.Hold()
+		at := func(address, path string) func() {
+			unmount, err := r.hub.Mount(address, nil, path, say(path))
+			if err != nil {
+				r.Fatal(err)
+			}
+			return unmount
+		}
+		at(other, "/first")
+		gone := at(third, "/gone")
+		answered := make(chan int, 1)
+		go func() {
+			res, err := r.client.Get("http://" + other + "/second")
+			if err != nil {
+				t.Error(err)
+				answered <- 0
+				return
+			}
+			_ = res.Body.Close()
+			answered <- res.StatusCode
+		}()
+		synctest.Wait()
+		if status, _ := r.get("/open"); status != http.StatusOK {
+			t.Errorf("an address that was open answers %d", status)
+		}
+		at(other, "/second")
+		gone()
+		release()
+		release()
+		synctest.Wait()
+		if len(answered) > 0 {
+			t.Error("a caller was served before the last release")
+		}
+		inner()
+		if status := <-answered; status != http.StatusOK {
+			t.Errorf("the caller that waited was answered %d", status)
+		}
+	})
+}
+
+// TestHeldAddressesClose closes a hub whose addresses nobody was let into.
+func TestHeldAddressesClose(t *testing.T) {
+	inBubble(t, Options{}, func(r *rig) {
+		release := r.hub.Hold()
+		r.mount("/x", say("x"))
+		if err := r.hub.Close(r.Context()); err != nil {
+			t.Error(err)
+		}
+		release()
+	})
+}
+
 func TestMountRefuses(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
 		r.mount("/events", say(""))

@@ -76,7 +76,7 @@ type subtree struct {
 	handler http.Handler
 }
 
-// open begins to listen at address.
+// open begins to listen at address. The caller holds h.mu.
 func (h *Hub) open(address string, secure bool) (*server, error) {
 	ln, err := h.listen("tcp", address)
 	if err != nil {
@@ -94,7 +94,6 @@ func (h *Hub) open(address string, secure bool) (*server, error) {
 		MaxHeaderBytes:    MaxHeaderBytes,
 		ErrorLog:          log.New(serverLog{h.log}, "", 0),
 	}
-	serve := s.http.Serve
 	if secure {
 		s.http.TLSConfig = &tls.Config{
 			MinVersion: tls.VersionTLS12,
@@ -102,14 +101,24 @@ func (h *Hub) open(address string, secure bool) (*server, error) {
 				return s.tls.Load(), nil
 			},
 		}
+	}
+	if h.holds > 0 {
+		h.held = append(h.held, s)
+	} else {
+		go s.serve(h.log)
+	}
+	return s, nil
+}
+
+// serve answers callers until the listener is closed.
+func (s *server) serve(log *slog.Logger) {
+	serve := s.http.Serve
+	if s.secure {
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 	}
-	go func() {
-		if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-			h.log.Error("a listener failed", "address", address, "error", err)
-		}
-	}()
-	return s, nil
+	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		log.Error("a listener failed", "address", s.address, "error", err)
+	}
 }
 
 // forServer makes a source's TLS configuration one that a client may be
