@@ -169,6 +169,10 @@ func (b *Board) Remove(id ID) {
 // Len is how many lanes there are.
 func (b *Board) Len() int { return len(b.lanes) }
 
+// Looks is how many lanes, groups and gates the board has looked at or moved since
+// it was made: what it has cost, counted and not timed.
+func (b *Board) Looks() int { return b.steps }
+
 // SetReady says that n jobs are ready in the lane, whatever their due times, and
 // that the first of them is due at head, which means nothing where n is 0. A
 // lane that is not known is passed over.

@@ -111,6 +111,7 @@ func (b *Board) shut(g *gate) {
 		b.due.remove(g.queue)
 	}
 	for _, l := range g.lines {
+		b.steps++
 		b.leave(l)
 	}
 }
@@ -121,6 +122,7 @@ func (b *Board) unshut(g *gate) {
 		b.due.push(g.queue)
 	}
 	for _, l := range g.lines {
+		b.steps++
 		b.enter(l)
 	}
 }
@@ -136,6 +138,7 @@ func (b *Board) inTime(g *gate) {
 		g.Avoid, g.AvoidUntil = Task{}, time.Time{}
 	}
 	for _, l := range g.lines {
+		b.steps++
 		b.opened = append(b.opened, l.id)
 	}
 	if g.queue != nil {

@@ -113,6 +113,7 @@ func (s *search) turn(quota int) int {
 // through takes up to n jobs of a lane through its gates and returns how many.
 func (s *search) through(l *line, n int) int {
 	plan := s.board.plans
+	s.board.steps++
 	n = s.queue.gate.left(plan, n)
 	if l.gate != nil {
 		if n = l.gate.left(plan, n); n > 0 && s.board.avoids(l.gate, l) {

@@ -9,18 +9,29 @@ import (
 	"github.com/pawlhq/pawl/internal/store"
 )
 
-// pile writes n queued jobs, spread over lanes lanes of a queue, as Create would.
+// pile writes n queued jobs, spread over lanes lanes of a queue, each of an endpoint
+// of its own, as Create would.
 func pile(tb testing.TB, s *Store, queue string, lanes, n int) {
 	tb.Helper()
+	keys := make([]lane.Key, lanes)
+	for i := range keys {
+		keys[i] = lane.Key{Queue: queue, Task: "send", Version: "1", Endpoint: fmt.Sprint("e", i)}
+	}
+	pileOn(tb, s, keys, n)
+}
+
+// pileOn writes n queued jobs, spread over new lanes, as Create would.
+func pileOn(tb testing.TB, s *Store, keys []lane.Key, n int) {
+	tb.Helper()
 	err := s.writer.submit(tb.Context(), 0, func(x *tx) error {
-		m := x.w.state
+		m, lanes := x.w.state, len(keys)
 		policy, err := x.policyID(benchJob().Policy)
 		if err != nil {
 			return err
 		}
 		first := len(m.lanes)
-		for i := range lanes {
-			if _, err := x.lane(lane.Key{Queue: queue, Task: "send", Version: "1", Endpoint: fmt.Sprint("e", i)}); err != nil {
+		for _, k := range keys {
+			if _, err := x.lane(k); err != nil {
 				return err
 			}
 		}
@@ -35,8 +46,7 @@ func pile(tb testing.TB, s *Store, queue string, lanes, n int) {
 		}
 		m.seq += int64(n)
 		for i := range lanes {
-			l := m.lanes[first+i]
-			m.setReady(l, int64((n-i+lanes-1)/lanes), x.now-int64(n)+int64(i))
+			m.setReady(m.lanes[first+i], int64((n-i+lanes-1)/lanes), x.now-int64(n)+int64(i))
 		}
 		return nil
 	})

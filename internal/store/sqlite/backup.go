@@ -128,7 +128,7 @@ func (s *Store) copyTo(ctx context.Context, part string) (err error) {
 	if _, err := c.exec("BEGIN"); err != nil {
 		return explain(err)
 	}
-	if _, err := c.one("SELECT value FROM meta LIMIT 1", func(*row) error { return nil }); err != nil {
+	if _, err := c.one(sqlMeta, func(*row) error { return nil }, "key"); err != nil {
 		return explain(err)
 	}
 	source, ok := c.raw.(interface {

@@ -21,8 +21,10 @@ const (
 	// another, and the counts begin anew.
 	sqlBringBack = `UPDATE attempt SET "end"=NULL, reason=NULL, next_run_at=?, note=?, all_charged=0, lost=0, lost_row=0, unreceived=0
 		WHERE n=?`
-	sqlBringBackNote = "SELECT note FROM attempt WHERE n=?"
-	sqlBringBackJob  = "SELECT policy, timeout_ms, length(payload)+coalesce(length(head), 0), uniq FROM job WHERE seq=?"
+	sqlDeleteLog      = "DELETE FROM log WHERE seq=?"
+	sqlDeleteAttempts = "DELETE FROM attempt WHERE seq=?"
+	sqlBringBackNote  = "SELECT note FROM attempt WHERE n=?"
+	sqlBringBackJob   = "SELECT policy, timeout_ms, length(payload)+coalesce(length(head), 0), uniq FROM job WHERE seq=?"
 )
 
 // found is a job that somebody does something to, as the writer finds it.
@@ -241,7 +243,7 @@ func (t *tx) delete(h *found, by string) error {
 	if err := t.over(h.seq, job.Cancelled); err != nil {
 		return err
 	}
-	for _, text := range []string{"DELETE FROM log WHERE seq=?", "DELETE FROM attempt WHERE seq=?", sqlUniqueGone} {
+	for _, text := range []string{sqlDeleteLog, sqlDeleteAttempts, sqlUniqueGone} {
 		if _, err := t.exec(text, h.seq); err != nil {
 			return err
 		}

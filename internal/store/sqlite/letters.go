@@ -26,6 +26,9 @@ const (
 const (
 	sqlAddLetter = `INSERT INTO letter (id, message_id, reason, destination, route, at, state, body)
 		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (SELECT 1 FROM letter WHERE id = ?1)`
+	// letterWhere ends these.
+	selectLetters  = "SELECT place, id, message_id, reason, destination, route, at, state, body FROM letter"
+	countLetters   = "SELECT count(*) FROM letter"
 	sqlMarkLetters = `UPDATE letter SET state = ?2, state_at = ?3
 		WHERE state = 'open' AND id IN (SELECT value FROM json_each(?1))`
 	sqlSettledLetters = `SELECT place FROM letter WHERE state <> 'open' AND at < ? ORDER BY at LIMIT +?`
@@ -139,7 +142,7 @@ func (s *Store) Letters(ctx context.Context, f store.LetterFilter, after int64) 
 	if err != nil {
 		return nil, err
 	}
-	text := "SELECT place, id, message_id, reason, destination, route, at, state, body FROM letter" + where + " ORDER BY place LIMIT +?"
+	text := selectLetters + where + " ORDER BY place LIMIT +?"
 	var all []store.Letter
 	bytes := 0
 	limit := store.LettersPage
@@ -185,7 +188,7 @@ func (s *Store) CountLetters(ctx context.Context, f store.LetterFilter) (int, er
 	}
 	count := 0
 	err = s.steps(ctx, f, 0, func(c *conn, from, to int64) (bool, error) {
-		_, err := c.one("SELECT count(*) FROM letter"+where, func(r *row) error { count += int(r.int(0)); return nil },
+		_, err := c.one(countLetters+where, func(r *row) error { count += int(r.int(0)); return nil },
 			append([]any{from, to}, values...)...)
 		return false, err
 	})

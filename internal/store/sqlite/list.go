@@ -21,9 +21,9 @@ const (
 // Each looks at the next rows down from a seq; where the page is about one
 // status, at the rows of that status alone.
 const (
-	sqlListJobs = `SELECT seq, lane, created_at, tags FROM job WHERE seq < ? ORDER BY seq DESC LIMIT +?`
-	sqlListDead = `SELECT j.seq, j.lane, j.created_at, j.tags FROM attempt a CROSS JOIN job j ON j.seq = a.seq
-		WHERE a.seq < ? AND a.reason IS NOT NULL ORDER BY a.seq DESC LIMIT +?`
+	sqlListJobs   = `SELECT seq, lane, created_at, tags FROM job WHERE seq < ? ORDER BY seq DESC LIMIT +?`
+	sqlListFailed = `SELECT j.seq, j.lane, j.created_at, j.tags FROM attempt a CROSS JOIN job j ON j.seq = a.seq
+		WHERE a.seq < ? AND a."end" = 'failed' ORDER BY a.seq DESC LIMIT +?`
 	sqlListRunning = `SELECT j.seq, j.lane, j.created_at, j.tags FROM running r CROSS JOIN job j ON j.seq = r.seq
 		WHERE r.seq < ? ORDER BY r.seq DESC LIMIT +?`
 	// The lanes that a filter may let through, with how many jobs each has.
@@ -140,7 +140,7 @@ func (l *lister) step(rows []listed) ([]listed, error) {
 	text := sqlListJobs
 	switch l.status() {
 	case job.Failed:
-		text = sqlListDead
+		text = sqlListFailed
 	case job.Running:
 		text = sqlListRunning
 	case job.Queued, job.Succeeded, job.Cancelled: // no table is theirs alone

@@ -244,6 +244,8 @@ func syncFolder(folder string) error {
 // applicationID marks a database as pawl's: "pawl" in ASCII.
 const applicationID = 0x7061776c
 
+const sqlWhatIs = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)"
+
 // prepareDatabase sets what a file keeps (page size, WAL, mark) and brings it to
 // this binary's schema.
 func (s *Store) prepareDatabase(ctx context.Context) (err error) {
@@ -257,7 +259,7 @@ func (s *Store) prepareDatabase(ctx context.Context) (err error) {
 		}
 	}()
 	var id, tables int64
-	if _, err := c.one("SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)", func(r *row) error {
+	if _, err := c.one(sqlWhatIs, func(r *row) error {
 		id, tables = r.int(0), r.int(1)
 		return nil
 	}); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,88 +15,6 @@ import (
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
 )
-
-// Each statement of readers and of upkeep finds its rows by an index, however
-// many there are of others.
-func TestReaderPlans(t *testing.T) {
-	s := testStore(t, Options{})
-	letters := func(f store.LetterFilter) string {
-		where, _, err := letterWhere(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return "SELECT body FROM letter" + where + " ORDER BY place LIMIT +?"
-	}
-	const attemptsOf = "SEARCH attempt USING INDEX attempt_job (seq=?)"
-	const runningOf = "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)"
-	const jobOf = "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"
-	const jobAndAll = jobOf + "\nSEARCH l USING INTEGER PRIMARY KEY (rowid=?)\nSEARCH p USING INTEGER PRIMARY KEY (rowid=?)"
-	const idsOf = "LIST SUBQUERY 1\nSCAN json_each VIRTUAL TABLE INDEX 1:"
-	for text, want := range map[string]string{
-		sqlJob:             jobAndAll,
-		sqlContents:        jobAndAll + "\nCORRELATED SCALAR SUBQUERY 1\nSEARCH a USING INDEX attempt_error (seq=?)",
-		sqlStandingRunning: runningOf,
-		sqlStandingLast:    attemptsOf,
-		sqlStandingDue:     attemptsOf,
-		sqlStandingError:   "SEARCH attempt USING INDEX attempt_error (seq=?)",
-		sqlAttempts:        attemptsOf,
-		sqlAttemptRunning:  runningOf,
-		sqlLogs:            "SEARCH log USING PRIMARY KEY (seq=? AND attempt=?)",
-		sqlLogsEnd:         "SEARCH attempt USING INDEX attempt_job (seq=? AND number=?)",
-		sqlLogsRun:         runningOf,
-		sqlListJobs:        "SEARCH job USING INTEGER PRIMARY KEY (rowid<?)",
-		sqlListDead:        "SEARCH a USING COVERING INDEX attempt_dead (seq<?)\n" + jobOf,
-		sqlListRunning:     "SEARCH r USING INTEGER PRIMARY KEY (rowid<?)\n" + jobOf,
-		sqlListNext:        "SEARCH job USING INTEGER PRIMARY KEY (rowid>?)",
-		sqlListLast:        "SEARCH job",
-		// By lanes, of which it looks at a bounded number.
-		sqlListLanes:   "SCAN l\nSEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlListLanesOf: "SEARCH l USING COVERING INDEX sqlite_autoindex_lane_1 (queue=?)\nSEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlListLane:    "SEARCH l USING INTEGER PRIMARY KEY (rowid=?)\nSEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlCounts:      "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)\nSEARCH l USING INTEGER PRIMARY KEY (rowid=?)",
-		// All of what there is, which the caller asked for.
-		sqlKeys: "SCAN api_key",
-
-		sqlKeyHash:   "SEARCH api_key USING INDEX sqlite_autoindex_api_key_3 (hash=?)",
-		sqlKeyName:   "SEARCH api_key USING INDEX sqlite_autoindex_api_key_2 (name=?)",
-		sqlKeyID:     "SEARCH api_key USING INDEX sqlite_autoindex_api_key_1 (id=?)",
-		sqlRevokeKey: "SEARCH api_key USING INDEX sqlite_autoindex_api_key_1 (id=?)",
-
-		sqlAddLetter:      "SCAN CONSTANT ROW\nSCALAR SUBQUERY 1\nSEARCH letter USING COVERING INDEX sqlite_autoindex_letter_1 (id=?)",
-		sqlMarkLetters:    "SEARCH letter USING INDEX sqlite_autoindex_letter_1 (id=?)\n" + idsOf,
-		sqlSettledLetters: "SEARCH letter USING INDEX letter_settled (at<?)",
-		sqlRemoveLetter:   "SEARCH letter USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlLastLetter:     "SEARCH letter",
-		letters(store.LetterFilter{Destination: "d"}):                        "SEARCH letter USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-		letters(store.LetterFilter{State: store.LetterOpen, Reason: "lost"}): "SEARCH letter USING INDEX letter_open (place>? AND place<?)",
-		letters(store.LetterFilter{IDs: []string{"x"}, State: store.LetterPurged}): "SEARCH letter USING INTEGER PRIMARY KEY (rowid=?)\n" +
-			"LIST SUBQUERY 4\nMERGE (UNION)\nLEFT\nSEARCH letter USING COVERING INDEX sqlite_autoindex_letter_1 (id=?)\n" + idsOf +
-			"\nUSE TEMP B-TREE FOR ORDER BY\nRIGHT\nSEARCH letter USING COVERING INDEX letter_message (message_id=?)\n" +
-			"LIST SUBQUERY 3\nSCAN json_each VIRTUAL TABLE INDEX 1:\nUSE TEMP B-TREE FOR ORDER BY",
-
-		sqlPolicyList:    "SEARCH policy USING INTEGER PRIMARY KEY (rowid>?)",
-		sqlPolicyUse:     "SEARCH job USING INTEGER PRIMARY KEY (rowid>?)",
-		sqlPolicyGone:    "SEARCH policy USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlRetain:        "SEARCH attempt USING INTEGER PRIMARY KEY (rowid>?)",
-		sqlRetainLast:    "SEARCH attempt USING COVERING INDEX attempt_job (seq=?)",
-		sqlRetainJob:     "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlRetainAttempt: "SEARCH attempt USING INTEGER PRIMARY KEY (rowid=?)\nLIST SUBQUERY 1\nSEARCH attempt USING COVERING INDEX attempt_job (seq=?)",
-		sqlRetainEnd:     "SEARCH attempt USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlRetainLog:     "SEARCH log USING PRIMARY KEY (seq=? AND attempt=? AND n=?)\nLIST SUBQUERY 2\nSEARCH log USING PRIMARY KEY (seq=?)",
-		sqlRetainKey:     "SEARCH idem USING PRIMARY KEY (key=?)",
-	} {
-		var plan []string
-		err := s.readers.use(t.Context(), func(c *conn) error {
-			return c.each("EXPLAIN QUERY PLAN "+text, func(r *row) error { plan = append(plan, r.text(3)); return nil }, nulls(text)...)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(plan, "\n"); got != want {
-			t.Errorf("%s\n got %q\nwant %q", text, got, want)
-		}
-	}
-}
 
 // No statement of readers and of upkeep is prepared a second time, whatever it is
 // asked for. The whole of them run here, so a new one is looked at too.

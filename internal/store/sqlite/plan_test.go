@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,57 +14,6 @@ import (
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
-
-// Each hot statement finds its rows by an index: a scan would be fast in every
-// test and slow in the field.
-func TestWriterPlans(t *testing.T) {
-	s := testStore(t, Options{})
-	for text, want := range map[string]string{
-		sqlCount:    "SEARCH mark USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlCommits:  "SEARCH mark USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlMark:     "SEARCH mark USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlIdem:     "SEARCH i USING PRIMARY KEY (key=?)\nSEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlPolicyOf: "SEARCH policy USING COVERING INDEX sqlite_autoindex_policy_1 (hash=?)",
-		sqlPolicy:   "SEARCH policy USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlHeads:    "SEARCH ready USING PRIMARY KEY (lane=?)",
-		sqlTake:     "SEARCH ready USING PRIMARY KEY (lane=? AND (run_at,seq)<(?,?))",
-		sqlTaken:    "SEARCH ready USING PRIMARY KEY (lane=? AND (run_at,seq)<(?,?))",
-		sqlEnded:    "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlStart:    "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlHeard:    "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlLogCut:   "SEARCH running USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlSettled: "SEARCH a USING INDEX attempt_job (seq=? AND number=?)\nSEARCH j USING INTEGER PRIMARY KEY (rowid=?)\n" +
-			"SEARCH l USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlHandBackOld: "SEARCH attempt USING INDEX attempt_job (seq=? AND number=?)",
-		sqlLogOld:      "SEARCH log USING PRIMARY KEY (seq=? AND attempt=?)",
-		sqlLaneGone:    "SEARCH lane USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlTallyGone:   "SEARCH tally USING INTEGER PRIMARY KEY (rowid=?)",
-		sqlHandBack:    "SEARCH attempt USING INDEX attempt_job (seq=? AND number=?)\nCORRELATED SCALAR SUBQUERY 1\nSEARCH log USING PRIMARY KEY (seq=? AND attempt=?)",
-		sqlLogSize:     "SEARCH log USING PRIMARY KEY (seq=? AND attempt=?)",
-		sqlLogHas:      "SEARCH log USING PRIMARY KEY (seq=? AND attempt=? AND n=?)",
-		sqlResume:      "SEARCH pause USING PRIMARY KEY (kind=? AND name=?)",
-		sqlLoadLanes:   "SCAN l\nSEARCH t USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN\nCORRELATED SCALAR SUBQUERY 1\nSEARCH r USING PRIMARY KEY (lane=?)",
-		sqlLoadRunning: "SCAN running",
-		sqlLoadPauses:  "SCAN pause",
-		// These find nothing: they insert.
-		sqlTally: "", sqlIdemNew: "", sqlLaneNew: "", sqlJobNew: "", sqlReadyNew: "", sqlPolicyNew: "",
-		sqlAttempt: "", sqlLogNew: "", sqlPause: "",
-	} {
-		var plan []string
-		err := s.readers.use(t.Context(), func(c *conn) error {
-			return c.each("EXPLAIN QUERY PLAN "+text, func(r *row) error { plan = append(plan, r.text(3)); return nil }, nulls(text)...)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(plan, "\n"); got != want {
-			t.Errorf("%s\n got %q\nwant %q", text, got, want)
-		}
-	}
-}
-
-// nulls are arguments for a statement that is not run.
-func nulls(text string) []any { return make([]any, strings.Count(text, "?")) }
 
 // No statement of the writer is prepared a second time, not by the library
 // either: that costs more than the statement.
@@ -143,6 +91,16 @@ func figures(t *testing.T, s *Store, what int32) map[string]int {
 	return found
 }
 
+// vmSteps is how many steps of the library's machine the writer's statements took:
+// a scan of rows, or of an index, is some of them a row.
+func vmSteps(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	for _, of := range figures(t, s, sqlite3.SQLITE_STMTSTATUS_VM_STEP) {
+		n += of
+	}
+	return n
+}
+
 // What a job costs does not depend on what else stands in the store. Counted in
 // steps of the library's machine, which see a scan of rows and of indexes. A
 // hundredth of the backlogs does for that; PAWL_LONG=1 takes them whole.
@@ -165,12 +123,7 @@ func TestWorkBesideABacklog(t *testing.T) {
 		}
 		w := want("q", 1, 0)
 		w.Queues = append(w.Queues, store.QueueLease{Queue: "other", Lease: time.Second})
-		count := func() (n int) {
-			for _, of := range figures(t, s, sqlite3.SQLITE_STMTSTATUS_VM_STEP) {
-				n += of
-			}
-			return n
-		}
+		count := func() int { return vmSteps(t, s) }
 		cycle := func() {
 			put(t, s, newJob("q"))
 			c := claimNow(t, s, w)

@@ -94,9 +94,11 @@ func (r *readers) view(ctx context.Context, read func(*conn) error) error {
 	})
 }
 
+const sqlMeta = "SELECT value FROM meta WHERE name = ?"
+
 func (s *Store) meta(ctx context.Context, name string) (value any, err error) {
 	err = s.readers.use(ctx, func(c *conn) error {
-		_, err := c.one("SELECT value FROM meta WHERE name = ?", func(r *row) error { value = r.values[0]; return nil }, name)
+		_, err := c.one(sqlMeta, func(r *row) error { value = r.values[0]; return nil }, name)
 		return err
 	})
 	return value, err

@@ -48,10 +48,10 @@ func loadState(c *conn) (*state, error) {
 	if err := s.loadCircuits(c); err != nil {
 		return nil, err
 	}
-	if _, err := c.one(sqlBroughtCount, func(r *row) error { s.brought = r.int(0) > 0; return nil }); err != nil {
+	if _, err := c.one(sqlBroughtAny, func(r *row) error { s.brought = r.int(0) != 0; return nil }); err != nil {
 		return nil, err
 	}
-	if _, err := c.one(sqlUniques, func(r *row) error { s.unique = r.int(0) > 0; return nil }); err != nil {
+	if _, err := c.one(sqlUniqueAny, func(r *row) error { s.unique = r.int(0) != 0; return nil }); err != nil {
 		return nil, err
 	}
 	return s, s.loadRunning(c)

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	sqlReplayNew    = "INSERT INTO replay(id, state, body) VALUES (?, ?, ?)"
-	sqlReplaySet    = "UPDATE replay SET state=?, body=? WHERE id=?"
-	sqlReplay       = "SELECT body FROM replay WHERE id=?"
-	sqlReplayOpen   = "SELECT count(*) FROM replay WHERE state IN ('in_review', 'running', 'paused', 'stopped')"
-	sqlReplays      = "SELECT body FROM replay WHERE n < coalesce((SELECT n FROM replay WHERE id=?), ?) ORDER BY n DESC LIMIT +?"
-	sqlBrought      = "INSERT INTO brought(seq, replay) VALUES (?, ?) ON CONFLICT(seq) DO UPDATE SET replay=excluded.replay"
-	sqlBroughtBy    = "DELETE FROM brought WHERE seq=? RETURNING replay"
-	sqlBroughtCount = "SELECT count(*) FROM brought"
+	sqlReplayNew  = "INSERT INTO replay(id, state, body) VALUES (?, ?, ?)"
+	sqlReplaySet  = "UPDATE replay SET state=?, body=? WHERE id=?"
+	sqlReplay     = "SELECT body FROM replay WHERE id=?"
+	sqlReplayOpen = "SELECT count(*) FROM replay WHERE state IN ('in_review', 'running', 'paused', 'stopped')"
+	sqlReplays    = "SELECT body FROM replay WHERE n < coalesce((SELECT n FROM replay WHERE id=?), ?) ORDER BY n DESC LIMIT +?"
+	sqlBrought    = "INSERT INTO brought(seq, replay) VALUES (?, ?) ON CONFLICT(seq) DO UPDATE SET replay=excluded.replay"
+	sqlBroughtBy  = "DELETE FROM brought WHERE seq=? RETURNING replay"
+	sqlBroughtAny = "SELECT EXISTS (SELECT 1 FROM brought)"
 	// What a step, or a preview, looks at: dead letters, or all jobs.
 	sqlReplayDead = `SELECT j.seq, j.lane, j.created_at, j.tags, a.ended_at, a.reason FROM attempt a CROSS JOIN job j ON j.seq = a.seq
-		WHERE a.seq > ? AND a.reason IS NOT NULL ORDER BY a.seq LIMIT +?`
+		WHERE a.seq > ? AND a."end" = 'failed' AND a.reason IS NOT NULL ORDER BY a.seq LIMIT +?`
 	sqlReplayJobs = `SELECT seq, lane, created_at, tags, 0, '' FROM job WHERE seq > ? ORDER BY seq LIMIT +?`
 )
 

@@ -139,11 +139,13 @@ func (s *space) err() error {
 	return fmt.Errorf("%w: less than %d MiB would stay free where %s is", store.ErrReserve, s.reserve>>20, s.folder)
 }
 
+const sqlFreePages = "SELECT freelist_count FROM pragma_freelist_count"
+
 // has asks the files for what space counts.
 func (s *Store) has() (h has, err error) {
 	h.wal = fileSize(s.path + "-wal")
 	err = s.readers.use(context.Background(), func(c *conn) error {
-		_, err := c.one("SELECT freelist_count FROM pragma_freelist_count", func(r *row) error { h.pages = r.int(0) * pageSize; return nil })
+		_, err := c.one(sqlFreePages, func(r *row) error { h.pages = r.int(0) * pageSize; return nil })
 		return err
 	})
 	return h, err

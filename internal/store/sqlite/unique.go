@@ -9,7 +9,7 @@ const (
 	sqlUnique     = "SELECT u.seq, j.created_at FROM uniq u CROSS JOIN job j ON j.seq=u.seq WHERE u.queue=? AND u.task=? AND u.key=?"
 	sqlUniqueNew  = "INSERT INTO uniq(queue, task, key, seq) VALUES (?, ?, ?, ?)"
 	sqlUniqueGone = "DELETE FROM uniq WHERE seq=?"
-	sqlUniques    = "SELECT count(*) FROM uniq"
+	sqlUniqueAny  = "SELECT EXISTS (SELECT 1 FROM uniq)"
 )
 
 // claimUnique makes a unique key the job's, unless another job that is not

@@ -245,6 +245,31 @@ var circuitTests = []test{
 		r.put(check)
 		r.no("a check of a paused endpoint", want("q"))
 	}},
+	{"failed checks are listed as failed, and are no dead letters", func(r *rig) {
+		check := behind("q", "ping")
+		check.Kind = job.Synthetic
+		failed := r.begin(check)
+		r.say(report(store.Fail, failed))
+		dead := r.begin(newJob("q"))
+		r.say(failure(dead, job.Failure{Permanent: true}))
+		well := r.begin(check)
+		r.say(report(store.Complete, well))
+		list := func(f store.Filter) (all []string) {
+			for _, j := range r.all(f) {
+				all = append(all, j.ID)
+			}
+			return all
+		}
+		r.same("failed", []string{dead.Job.ID, failed.Job.ID}, list(store.Filter{Status: job.Failed}))
+		r.same("failed, a page at a time", []string{dead.Job.ID, failed.Job.ID}, list(store.Filter{Status: job.Failed, Limit: 1}))
+		r.same("failed of the task", []string{failed.Job.ID}, list(store.Filter{Status: job.Failed, Task: "ping"}))
+		r.same("dead letters", []string{dead.Job.ID}, list(store.Filter{Reason: job.ReasonNonRetryable}))
+		p, err := r.Preview(r.ctx, store.ActionRetry, store.Selection{}, store.AcceptUncertain)
+		r.must(err)
+		if p.Jobs != 1 {
+			r.Errorf("a replay would retry %d, want the dead letter", p.Jobs)
+		}
+	}},
 	{"concurrency of an endpoint and of a queue", func(r *rig) {
 		r.limits(map[lane.Gate]store.Limits{endpointE: {Concurrency: 2}, {Kind: lane.QueueGate, Name: "q"}: {Concurrency: 3}})
 		for range 5 {

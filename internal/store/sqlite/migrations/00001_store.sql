@@ -140,7 +140,7 @@ CREATE TABLE attempt (
 ) STRICT;
 CREATE UNIQUE INDEX attempt_job ON attempt (seq, number);
 CREATE INDEX attempt_error ON attempt (seq, number) WHERE error IS NOT NULL;
-CREATE INDEX attempt_dead ON attempt (seq, reason) WHERE reason IS NOT NULL;
+CREATE INDEX attempt_failed ON attempt (seq, reason) WHERE "end" = 'failed'; -- a dead letter where it has a reason
 
 -- tally holds how many jobs of a lane are where.
 CREATE TABLE tally (
@@ -227,6 +227,7 @@ CREATE TABLE replay (
     state TEXT NOT NULL,
     body  TEXT NOT NULL
 ) STRICT;
+CREATE INDEX replay_state ON replay (state);
 CREATE TABLE brought (
     seq    INTEGER NOT NULL PRIMARY KEY,
     replay TEXT NOT NULL
