@@ -56,23 +56,39 @@ func (j *jobServer) call(method, path, key string, body any) (code int, text []b
 
 // jobView is a job as the API shows it, as far as tests look.
 type jobView struct {
-	ID       string         `json:"id"`
-	Queue    string         `json:"queue"`
-	Status   string         `json:"status"`
-	Attempt  int            `json:"attempt"`
-	Payload  jsontext.Value `json:"payload"`
-	Result   jsontext.Value `json:"result"`
-	Reason   *string        `json:"reason"`
-	Attempts []attemptView  `json:"attempts"`
+	ID         string         `json:"id"`
+	Queue      string         `json:"queue"`
+	Endpoint   *string        `json:"endpoint"`
+	Status     string         `json:"status"`
+	Attempt    int            `json:"attempt"`
+	Payload    jsontext.Value `json:"payload"`
+	Result     jsontext.Value `json:"result"`
+	DeadLetter bool           `json:"dead_letter"`
+	Reason     *string        `json:"reason"`
+	Attempts   []attemptView  `json:"attempts"`
 }
 
 type attemptView struct {
-	Number  int     `json:"number"`
-	Worker  string  `json:"worker"`
-	Outcome *string `json:"outcome"`
-	Error   *struct {
-		Message string `json:"message"`
-	} `json:"error"`
+	Number     int        `json:"number"`
+	Worker     string     `json:"worker"`
+	StartedAt  time.Time  `json:"started_at"`
+	DurationMS *int64     `json:"duration_ms"`
+	Outcome    *string    `json:"outcome"`
+	Error      *errorTold `json:"error"`
+}
+
+// errorTold is what a worker said of a failure.
+type errorTold struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// ended is when the attempt was over.
+func (a attemptView) ended() time.Time {
+	if a.DurationMS == nil {
+		return time.Time{}
+	}
+	return a.StartedAt.Add(time.Duration(*a.DurationMS) * time.Millisecond)
 }
 
 func (a attemptView) outcome() string {
@@ -84,9 +100,16 @@ func (a attemptView) outcome() string {
 
 // create makes a job with the key as its payload's n, and returns its id.
 func (j *jobServer) create(queue, key string) (code int, id string) {
-	code, text := j.call(http.MethodPost, "/v3/jobs", key, map[string]any{
-		"queue": queue, "task": "work", "payload": map[string]any{"n": key},
-	})
+	return j.createFor(queue, "", key)
+}
+
+// createFor makes a job that calls an endpoint; "" is none.
+func (j *jobServer) createFor(queue, endpoint, key string) (code int, id string) {
+	body := map[string]any{"queue": queue, "task": "work", "payload": map[string]any{"n": key}}
+	if endpoint != "" {
+		body["endpoint"] = endpoint
+	}
+	code, text := j.call(http.MethodPost, "/v3/jobs", key, body)
 	if code != http.StatusCreated && code != http.StatusOK {
 		return code, string(text)
 	}
@@ -134,10 +157,13 @@ func (j *jobServer) claim(worker, queue, claimID string, most int, wait time.Dur
 
 // report is one report of a request, and told what the server said of it.
 type report struct {
-	Lease  string         `json:"lease"`
-	Type   string         `json:"type"`
-	Result map[string]any `json:"result,omitzero"`
-	Error  map[string]any `json:"error,omitzero"`
+	Lease      string         `json:"lease"`
+	Type       string         `json:"type"`
+	Result     map[string]any `json:"result,omitzero"`
+	Error      map[string]any `json:"error,omitzero"`
+	Retryable  *bool          `json:"retryable,omitzero"`
+	RetryAfter string         `json:"retry_after,omitzero"`
+	Endpoint   string         `json:"endpoint,omitzero"`
 }
 
 type told struct {

@@ -32,16 +32,26 @@ type crew struct {
 	next   atomic.Int64
 	// drain makes no new jobs and lets every attempt succeed.
 	drain bool
+	// says is what a worker reports of a job; false is nothing at all.
+	says func(l leased, random *rand.Rand) (report, bool)
+	// endpoints are given to jobs in turn, "" for none; pace is how long each
+	// producer rests after one.
+	endpoints []string
+	pace      time.Duration
 }
 
 func (j *jobServer) crew(d *diary, prefix string, seed uint64, drain bool) *crew {
-	c := &crew{api: j, diary: d, stop: make(chan struct{}), prefix: prefix, drain: drain}
+	c := &crew{api: j, diary: d, stop: make(chan struct{}), prefix: prefix, drain: drain, says: someFail, endpoints: []string{""}, pace: time.Microsecond}
+	return c.begin(seed)
+}
+
+func (c *crew) begin(seed uint64) *crew {
 	for n := range 4 {
 		random := rand.New(rand.NewPCG(seed, uint64(n)))
-		if !drain {
+		if !c.drain {
 			c.all.Go(c.produce)
 		}
-		c.all.Go(func() { c.work(fmt.Sprintf("worker-%s-%d", prefix, n), random) })
+		c.all.Go(func() { c.work(fmt.Sprintf("worker-%s-%d", c.prefix, n), random) })
 	}
 	return c
 }
@@ -61,9 +71,12 @@ func (c *crew) stopped() bool {
 }
 
 func (c *crew) produce() {
-	for !c.stopped() {
-		key := fmt.Sprintf("%s-%06d", c.prefix, c.next.Add(1))
-		code, id := c.api.create("work", key)
+	pace := time.NewTicker(c.pace)
+	defer pace.Stop()
+	for ; !c.stopped(); <-pace.C {
+		n := c.next.Add(1)
+		key := fmt.Sprintf("%s-%06d", c.prefix, n)
+		code, id := c.api.createFor("work", c.endpoints[n%int64(len(c.endpoints))], key)
 		switch code {
 		case http.StatusCreated, http.StatusOK:
 			c.diary.noteCreated(key, id)
@@ -89,7 +102,11 @@ func (c *crew) work(worker string, random *rand.Rand) {
 		var whose []leased
 		for _, l := range got {
 			c.diary.noteLease(l, claim)
-			if r, ok := c.report(l, random); ok {
+			r, ok := success(l), true
+			if !c.drain {
+				r, ok = c.says(l, random)
+			}
+			if ok {
 				reports, whose = append(reports, r), append(whose, l)
 			}
 		}
@@ -99,15 +116,22 @@ func (c *crew) work(worker string, random *rand.Rand) {
 	}
 }
 
-// report chooses what to say of a job; false is nothing at all.
-func (c *crew) report(l leased, random *rand.Rand) (report, bool) {
-	mark := place(l.Job.ID, l.Attempt)
-	kind := random.IntN(20)
-	switch {
-	case c.drain || kind < 14:
-		return report{Lease: l.Lease, Type: "complete", Result: map[string]any{"mark": mark}}, true
+func success(l leased) report {
+	return report{Lease: l.Lease, Type: "complete", Result: map[string]any{"mark": place(l.Job.ID, l.Attempt)}}
+}
+
+// failed is a failure of the kind.
+func failed(l leased, kind string) report {
+	return report{Lease: l.Lease, Type: "fail", Error: map[string]any{"type": kind, "message": place(l.Job.ID, l.Attempt)}}
+}
+
+// someFail lets most jobs succeed.
+func someFail(l leased, random *rand.Rand) (report, bool) {
+	switch kind := random.IntN(20); {
+	case kind < 14:
+		return success(l), true
 	case kind < 17:
-		return report{Lease: l.Lease, Type: "fail", Error: map[string]any{"message": mark}}, true
+		return failed(l, "sick"), true
 	case kind < 19:
 		return report{Lease: l.Lease, Type: "release"}, true
 	}
@@ -190,11 +214,26 @@ func finishAll(t *testing.T, s *site, d *diary) {
 		}
 		return true
 	})
+	eventually(t, "those are finished too whose makers had no answer", func() bool {
+		code, text := s.jobs().call(http.MethodGet, "/v3/queues/work", "", nil)
+		var queue struct {
+			Counts struct {
+				Queued  int `json:"queued"`
+				Running int `json:"running"`
+			} `json:"counts"`
+		}
+		if err := json.Unmarshal(text, &queue); err != nil || code != http.StatusOK {
+			t.Fatalf("the queue is answered %d %s: %v", code, text, err)
+		}
+		return queue.Counts.Queued == 0 && queue.Counts.Running == 0
+	})
 }
 
-// checkJobs is the oracle: what was answered is what is there.
-func checkJobs(t *testing.T, s *site, d *diary) {
+// checkJobs is the oracle: what was answered is what is there. It returns it, by
+// the jobs' ids.
+func checkJobs(t *testing.T, s *site, d *diary) map[string]jobView {
 	t.Helper()
+	views := map[string]jobView{}
 	for _, p := range d.problems {
 		t.Error(p)
 	}
@@ -211,7 +250,9 @@ func checkJobs(t *testing.T, s *site, d *diary) {
 			t.Errorf("job %s has the payload %s, want that of %s", id, v.Payload, key)
 		}
 		checkAttempts(t, v, d)
+		views[id] = v
 	}
+	return views
 }
 
 // checkAttempts compares a job's attempts with what workers were told of them.

@@ -22,15 +22,20 @@ import (
 // binary is the pawl under test.
 var binary string
 
-// Environment variables between this test and itself: see limitAndExec.
+// Environment variables between this test and itself: see limitAndExec and
+// serveClaims.
 const (
-	envExec  = "PAWL_E2E_EXEC"
-	envFsize = "PAWL_E2E_FSIZE"
+	envExec    = "PAWL_E2E_EXEC"
+	envFsize   = "PAWL_E2E_FSIZE"
+	envClaimer = "PAWL_E2E_CLAIMER"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envExec) != "" {
 		limitAndExec()
+	}
+	if url := os.Getenv(envClaimer); url != "" {
+		os.Exit(serveClaims(url))
 	}
 	os.Exit(runAll(m))
 }
