@@ -65,6 +65,8 @@ type claimer struct {
 	commands *jsontext.Encoder
 	dones    *jsontext.Decoder
 	got      []leased
+	// late is what it had when the circuit opened, and has not reported on.
+	late []leased
 }
 
 func (j *jobServer) claimer() *claimer {
@@ -122,7 +124,9 @@ func (c *claimer) report(what func(leased) report) {
 	for _, l := range c.got {
 		o.Reports = append(o.Reports, what(l))
 	}
-	c.got = nil
+	if c.got = nil; o.Reports == nil {
+		return
+	}
 	for i, told := range c.do(o).Told {
 		if told.Status != "ok" {
 			c.Errorf("%+v is answered %+v", o.Reports[i], told)
@@ -180,7 +184,25 @@ func (g *gang) is(when, want string, generation int64) {
 	}
 }
 
-// open lets the circuit open under full hands, and the rest report late.
+// reportLate lets each report on one job that it had before the circuit opened:
+// half of them that it is done. Nothing moves.
+func (g *gang) reportLate(when, state string, generation int64) {
+	g.Helper()
+	g.each(func(c *claimer, random *rand.Rand) {
+		if len(c.late) == 0 {
+			return
+		}
+		c.got, c.late = c.late[:1:1], c.late[1:]
+		if random.IntN(2) == 0 {
+			c.report(success)
+		} else {
+			c.report(fails)
+		}
+	})
+	g.is("after late reports "+when, state, generation)
+}
+
+// open lets the circuit open under full hands.
 func (g *gang) open() (generation int64) {
 	g.Helper()
 	_, before := g.circuit()
@@ -196,18 +218,10 @@ func (g *gang) open() (generation int64) {
 	}
 	generation = before + 1
 	g.is("after failures in a row", "open", generation)
-	var late atomic.Int64
-	g.each(func(c *claimer, _ *rand.Rand) {
-		if len(c.got) == 0 {
-			return
-		}
-		if late.Add(1)%2 == 0 {
-			c.report(success)
-		} else {
-			c.report(fails)
-		}
-	})
-	g.is("after late reports", "open", generation)
+	for _, c := range g.all {
+		c.got, c.late = nil, c.got
+	}
+	g.reportLate("while it is open", "open", generation)
 	return generation
 }
 
@@ -273,13 +287,22 @@ func TestOneProbeOfManyProcesses(t *testing.T) {
 		for i, c := range g.all {
 			if c == dies {
 				g.all[i] = g.claimer()
+				g.all[i].late = dies.late // whoever has a token may report
 			}
 		}
 		g.is("after a probe's process was killed", "half_open", generation+3)
 		g.probe("short", generation+3).report(func(l leased) report { return report{Lease: l.Lease, Type: "release"} })
 		g.is("after a probe was handed back", "half_open", generation+3)
-		g.probe("work", generation+3).report(success)
+		well := g.probe("work", generation+3)
+		had := well.got
+		well.got = nil
+		g.reportLate("while a probe is out", "half_open", generation+3)
+		well.got = had
+		well.report(success)
 		g.is("after a probe that was well", "closed", generation+4)
+		for range 4 {
+			g.reportLate("after it closed", "closed", generation+4)
+		}
 	}
 	b := newBook(g.jobServer)
 	st := b.read(t)
