@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -40,6 +42,11 @@ type seen struct {
 	Letters int
 	Keys    int
 	Pauses  int
+	// What is told, and what is kept of endpoints, replays and readers.
+	Events   []store.Event
+	Circuits []store.CircuitState
+	Replays  []store.Replay
+	Read     int64
 }
 
 func (r *rig) look(lease store.Claimed) (s seen) {
@@ -56,12 +63,29 @@ func (r *rig) look(lease store.Claimed) (s seen) {
 	pauses, err := r.Paused(r.ctx)
 	r.must(err)
 	s.Keys, s.Pauses = len(keys), len(pauses)
+	s.Events = r.read(store.EventFilter{}, 0).Events
+	s.Circuits, err = r.Circuits(r.ctx)
+	r.must(err)
+	s.Replays, err = r.ListReplays(r.ctx, store.MaxPage, "")
+	r.must(err)
+	s.Read, err = r.Cursor(r.ctx, "reader")
+	r.must(err)
 	return s
 }
 
+// underFault does an operation. What is claimed is the probe of the circuit of e,
+// and a failure of what is held opens the circuit of f; a replay runs.
 func underFault(r *rig, f Fault, name string) {
-	r.put(newJob("claimed"))
-	lease := r.begin(newJob("held"))
+	quick := &circuit.Settings{Failures: 1, Cooldown: time.Minute}
+	limits := map[lane.Gate]store.Limits{endpointE: {Circuit: quick}, {Kind: lane.EndpointGate, Name: "f"}: {Circuit: quick}}
+	r.limits(limits)
+	r.say(failure(r.begin(behind("dead", "t")), job.Failure{Permanent: true}))
+	r.replay("rpl_1", store.ActionRetry, store.Selection{})
+	r.h.Clock.Pass(time.Minute)
+	r.put(behind("claimed", "t"))
+	held := newJob("held")
+	held.Endpoint = "f"
+	lease := r.begin(held)
 	do := operations(lease)[name]
 	before := r.look(lease)
 	r.h.Clock.Pass(time.Second)
@@ -96,12 +120,13 @@ func underFault(r *rig, f Fault, name string) {
 	}
 	r.must(CheckCounts(r.ctx, r.Store))
 	r.restart(0)
+	r.limits(limits)
 	r.same("after a restart", after, r.look(lease))
 	if err == nil {
 		return
 	}
 	// Whether it happened or not, a repeat leads to the same end.
-	if err := do(r.ctx, r.Store); err != nil && (!happened || !errors.Is(err, store.ErrExists)) {
+	if err := do(r.ctx, r.Store); err != nil && (!happened || !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrStatus)) {
 		r.Errorf("again: %v", err)
 	}
 	r.must(CheckCounts(context.Background(), r.Store))

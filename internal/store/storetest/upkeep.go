@@ -339,6 +339,21 @@ func operations(c store.Claimed) map[string]func(context.Context, store.Store) e
 		"pause": func(ctx context.Context, s store.Store) error {
 			return s.Pause(ctx, lane.Gate{Kind: lane.QueueGate, Name: "paused"}, "ops")
 		},
+		"reset circuit": func(ctx context.Context, s store.Store) error {
+			_, err := s.ResetCircuit(ctx, "e", "ops")
+			return err
+		},
+		"step replay": func(ctx context.Context, s store.Store) error {
+			_, err := s.StepReplay(ctx, "rpl_1", 1)
+			return err
+		},
+		"move replay": func(ctx context.Context, s store.Store) error {
+			_, err := s.MoveReplay(ctx, "rpl_1", store.ReplayPaused, "ops", "")
+			return err
+		},
+		"hand over": func(ctx context.Context, s store.Store) error {
+			return s.HandOver(ctx, "reader", 0, 7, []store.NewJob{newJob("handed")})
+		},
 		"add key":    func(ctx context.Context, s store.Store) error { return s.AddKey(ctx, key("key_x", "x", 7)) },
 		"add letter": func(ctx context.Context, s store.Store) error { return s.AddLetter(ctx, letter("lx", "m", "d", 0)) },
 	}
