@@ -244,7 +244,7 @@ func (g *gang) probe(queue string, generation int64) *claimer {
 	have := g.have()
 	if len(have) != 1 || len(have[0].got) != 1 {
 		for _, c := range have {
-			g.Errorf("one has %d jobs: %+v", len(c.got), c.got)
+			g.Errorf("process %d has %d jobs", c.cmd.Process.Pid, len(c.got))
 		}
 		g.Fatalf("%d of %d processes have something of a circuit that lets one job through", len(have), len(g.all))
 	}
