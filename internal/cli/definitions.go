@@ -104,11 +104,15 @@ func (t thing) gateCommand(sh *shell, api *apiFlags, word, short string) *cobra.
 			if sh.json {
 				return sh.printJSON(g)
 			}
-			_, err = fmt.Fprintf(sh.out, "%s  %s\n", printable(g.Name), orElse(gateText(g.Paused), "open"))
+			_, err = fmt.Fprintf(sh.out, "%s  %s\n", printable(g.Name), orElse(gateText(g.Paused), working))
 			return err
 		},
 	}
 }
+
+// working is what a queue or an endpoint does that nothing stands before. It is not
+// "open", which is what a circuit is that lets nothing through.
+const working = "working"
 
 func gateText(p *httpapi.Paused) string {
 	if p == nil {

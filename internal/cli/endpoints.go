@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/httpapi"
 )
 
@@ -20,7 +21,7 @@ func endpointsCommand(sh *shell) *cobra.Command {
 				listCommand(sh, f, endpointThing, append([]string{"ENDPOINT"}, append(countsHeader, "RATE", "CONCURRENCY", "SAID IN", "")...),
 					func(p *httpapi.Endpoints) ([]httpapi.Endpoint, *string) { return p.Endpoints, p.NextCursor },
 					func(e *httpapi.Endpoint) []string {
-						return append(append([]string{printable(e.Name)}, countsRow(e.Counts)...), rateText(e.Rate), numberText(e.Concurrency), managedText(e.Managed), gateText(e.Paused))
+						return append(append([]string{printable(e.Name)}, countsRow(e.Counts)...), rateText(e.Rate), numberText(e.Concurrency), managedText(e.Managed), barriersText(e))
 					}),
 				getCommand(sh, f, endpointThing, endpointText), endpointsSetCommand(sh, f),
 				circuitCommand(sh, f, "circuit", http.MethodGet, "/circuit", "Show how the circuit of an endpoint stands"),
@@ -36,10 +37,19 @@ func rateText(r *httpapi.Rate) string {
 	return strconv.FormatFloat(r.PerSecond, 'g', -1, 64) + "/s"
 }
 
+// barriersText says whether an endpoint is paused, or else that its circuit is not
+// closed; "" for neither.
+func barriersText(e *httpapi.Endpoint) string {
+	if e.Paused == nil && e.Circuit.State != string(circuit.Closed) {
+		return fmt.Sprintf("circuit %s, tries at %s", e.Circuit.State, nextText(e.Circuit.RetryAt))
+	}
+	return gateText(e.Paused)
+}
+
 func endpointText(e *httpapi.Endpoint) string {
 	var f facts
 	f.line("endpoint", e.Name)
-	f.line("state", orElse(gateText(e.Paused), "open"))
+	f.line("state", orElse(barriersText(e), working))
 	f.managed(e.Managed)
 	f.line("circuit", fmt.Sprintf("opens after %d failures, for %s", e.CircuitSettings.Failures, durationText(e.CircuitSettings.Cooldown)))
 	if e.Rate != nil {

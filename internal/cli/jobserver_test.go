@@ -88,7 +88,7 @@ func TestQueuesCommand(t *testing.T) {
 }
 
 func TestEndpointsAndTasks(t *testing.T) {
-	newAPI(t)
+	jobs := newAPI(t)
 	e := decoded[httpapi.Endpoint](t, "endpoints", "set", "mailer", "--rate", "20", "--burst", "30", "--concurrency", "7", "--failures", "3", "--cooldown", "2m")
 	if *e.Rate != (httpapi.Rate{PerSecond: 20, Burst: 30}) || *e.Concurrency != 7 || e.CircuitSettings.Failures != 3 || *e.CircuitSettings.Cooldown != "2m" {
 		t.Errorf("set: %+v", e)
@@ -99,6 +99,17 @@ func TestEndpointsAndTasks(t *testing.T) {
 		}
 	}
 	fails(t, exitUsage, "--rate", "endpoints", "set", "mailer", "--burst", "3")
+	must(t, "endpoints", "set", "mailer", "--failures", "1")
+	if out := must(t, "endpoints", "get", "mailer"); !strings.Contains(out, "working") {
+		t.Errorf("well: %s", out)
+	}
+	must(t, "jobs", "create", "--queue", "emails", "--task", "welcome", "--endpoint", "mailer")
+	work(t, jobs, store.Report{Type: store.Fail, Error: &job.Error{Message: "no"}})
+	for _, words := range [][]string{{"endpoints", "list"}, {"endpoints", "get", "mailer"}} {
+		if out := must(t, words...); !strings.Contains(out, "circuit open, tries at ") {
+			t.Errorf("%s of an open circuit: %s", words[1], out)
+		}
+	}
 	file := filepath.Join(t.TempDir(), "in.json")
 	if err := os.WriteFile(file, []byte(`{"type":"object"}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func queuesCommand(sh *shell) *cobra.Command {
 func queueText(q *httpapi.Queue) string {
 	var f facts
 	f.line("queue", q.Name)
-	f.line("state", orElse(gateText(q.Paused), "open"))
+	f.line("state", orElse(gateText(q.Paused), working))
 	f.managed(q.Managed)
 	f.line("lease", durationText(q.Lease))
 	f.line("timeout", durationText(q.Timeout))
