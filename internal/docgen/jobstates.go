@@ -46,8 +46,8 @@ var (
 // A word of core/job that is not explained is an error.
 func jobStates() ([]byte, error) {
 	var b strings.Builder
-	b.WriteString("# The states of a job\n\nOnly these arrows move a job. `cancel` and `retry`, and the reasons `output_schema` and `uncertain`,\n" +
-		"are kept for what this version does not have yet.\n\n")
+	b.WriteString("# The states of a job\n\nOnly these arrows move a job. An attempt of a task with `repeat: unsafe` that is lost, not received or timed out\n" +
+		"is not retried: its job is a dead letter with the reason `uncertain`.\n\n")
 	var by []job.Cause // in the order of a job's life
 	for _, m := range job.Moves() {
 		if !slices.Contains(by, m.Cause) {
