@@ -2,8 +2,8 @@
 package guide_test
 
 // Catches: YAML in the guide or the README that pawl does not take, a link to
-// a page, file or heading that is not there, and a command or flag in a shell
-// block that pawl does not have.
+// a page, file or heading that is not there, a command or flag in a shell
+// block that pawl does not have, and a metric that it does not have.
 
 import (
 	"bytes"
@@ -197,4 +197,24 @@ func hasFlag(c *cobra.Command, name string) bool {
 		return c.Flags().ShorthandLookup(name) != nil || c.InheritedFlags().ShorthandLookup(name) != nil
 	}
 	return c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
+}
+
+var metric = regexp.MustCompile(`pawl_[a-z]+(?:_[a-z]+)+`)
+
+// Every metric on a page is in the reference, which is written from the code.
+func TestMetrics(t *testing.T) {
+	all := pages(t)
+	reference := all["docs/reference/metrics.md"]
+	tested := 0
+	for name, page := range all {
+		for _, m := range metric.FindAllString(page, -1) {
+			tested++
+			if !strings.Contains(reference, "`"+m+"`") {
+				t.Errorf("%s: there is no metric %s", name, m)
+			}
+		}
+	}
+	if tested < 40 {
+		t.Errorf("only %d metrics were found", tested)
+	}
 }
