@@ -265,7 +265,7 @@ func (a *api) appendClaim(b []byte, c *store.Claim) []byte {
 		b = a.appendJob(append(b, `{"job":`...), got.Job, withoutAttempts)
 		b = appendInt(append(b, `,"attempt":`...), got.Job.Attempt)
 		b = appendText(append(b, `,"lease":`...), got.Lease)
-		b = strconv.AppendInt(append(b, `,"lease_ms":`...), got.LeaseFor.Milliseconds(), 10)
+		b = strconv.AppendInt(append(b, `,"lease_ms":`...), max(got.LeaseUntil.Sub(c.Now).Milliseconds(), 0), 10) // of a repeat what is left
 		b = appendTime(append(b, `,"lease_expires_at":`...), got.LeaseUntil)
 		b = appendTime(append(b, `,"deadline":`...), got.Deadline)
 		b = appendText(append(b, `,"idempotency_key":`...), got.Job.ID)

@@ -165,10 +165,10 @@ func TestAMessageIsToldByWhatItsBodyIs(t *testing.T) {
 func TestAClaimIsWrittenAsItsType(t *testing.T) {
 	c := &store.Claim{Now: moment, Jobs: []store.Claimed{
 		{Job: richJob(), Lease: "lse_1", LeaseFor: 30 * time.Second, LeaseUntil: moment.Add(30 * time.Second), Deadline: moment.Add(time.Minute)},
-		{Job: barelyJob(), Lease: "lse_2", LeaseFor: time.Second, LeaseUntil: moment, Deadline: moment},
+		{Job: barelyJob(), Lease: "lse_2", LeaseFor: time.Second, LeaseUntil: moment.Add(300 * time.Millisecond), Deadline: moment}, // asked again
 	}}
 	got := isOf[Claim](t, silent().appendClaim(nil, c))
-	if len(got.Jobs) != 2 || got.Jobs[0].IdempotencyKey != got.Jobs[0].Job.ID || got.Jobs[0].Attempt != 3 || got.Jobs[0].LeaseMS != 30_000 ||
+	if len(got.Jobs) != 2 || got.Jobs[0].IdempotencyKey != got.Jobs[0].Job.ID || got.Jobs[0].Attempt != 3 || got.Jobs[0].LeaseMS != 30_000 || got.Jobs[1].LeaseMS != 300 ||
 		got.Jobs[0].Deadline != "2026-12-01T03:01:00.007Z" || got.Jobs[0].Job.Attempts != nil {
 		t.Errorf("%+v", got)
 	}

@@ -211,3 +211,14 @@ const (
 	wholeReplay = `{"action":"retry","accept_uncertain":true,"per_second":1,"stop_share":0.5,"review":true,"filter":{"queue":"emails","task":"t","endpoint":"e","status":"failed",
 		"reason":"uncertain","tag":"a","created_after":"2026-12-01T03:00:00Z","created_before":"2026-12-01T03:00:00Z","failed_after":"2026-12-01T03:00:00Z","failed_before":"2026-12-01T03:00:00Z"}}`
 )
+
+func TestAWaitOfAnyLengthIsCut(t *testing.T) {
+	r := newRig(t)
+	made := r.make(aJob)
+	got := r.report(`{"lease":"` + r.take().Lease + `","type":"fail","retry_in":"300000d","retry_after":"99999999999s"}`)
+	job := r.fetch(made.ID)
+	if got[0].Status != "ok" || len(job.Attempts) != 1 || job.Attempts[0].Note == nil || !strings.Contains(*job.Attempts[0].Note, "retry_after of ") ||
+		!strings.Contains(*job.Attempts[0].Note, "was cut to 30d") {
+		t.Errorf("%+v, then %+v", got, job)
+	}
+}

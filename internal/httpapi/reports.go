@@ -100,9 +100,9 @@ func readReport(r *wirejson.Reader, now time.Time) store.Report {
 		case "retryable":
 			p.Failure.Permanent = !r.Flag()
 		case "retry_in":
-			p.Failure.RetryIn = r.Duration()
+			p.Failure.RetryIn = r.AnyDuration()
 		case "retry_after":
-			p.Failure.RetryAfter = r.Duration()
+			p.Failure.RetryAfter = r.AnyDuration()
 		case "endpoint":
 			p.Failure.Endpoint = only(r, job.EndpointOK)
 		case "effect":

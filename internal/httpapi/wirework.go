@@ -26,7 +26,7 @@ type Claimed struct {
 	Job            Job    `json:"job"`
 	Attempt        int    `json:"attempt"`
 	Lease          string `json:"lease" doc:"The token of every report."`
-	LeaseMS        int64  `json:"lease_ms" doc:"How long the lease holds from its last heartbeat."`
+	LeaseMS        int64  `json:"lease_ms" doc:"How long the lease still holds: its full length, but for a claim that was asked again. A heartbeat gives it its full length anew."`
 	LeaseExpiresAt Time   `json:"lease_expires_at"`
 	Deadline       Time   `json:"deadline" doc:"When the attempt's timeout ends it, heartbeats or not."`
 	IdempotencyKey string `json:"idempotency_key" doc:"The same over a job's attempts."`

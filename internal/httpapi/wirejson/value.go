@@ -127,18 +127,45 @@ func (r *Reader) Flag() bool {
 
 // Duration reads a length of time written as text; nil where it is none, which
 // is a problem.
-func (r *Reader) Duration() *time.Duration {
+func (r *Reader) Duration() *time.Duration { return r.duration(func(string) bool { return false }) }
+
+// AnyDuration reads a length of time that may be longer than a time.Duration can
+// say: it is the longest then, for who cuts it anyway.
+func (r *Reader) AnyDuration() *time.Duration { return r.duration(tooLong) }
+
+func (r *Reader) duration(longest func(text string) bool) *time.Duration {
 	v, ok := r.scalar(jsontext.KindString, "a duration written as text, such as \"30s\"")
 	if !ok {
 		return nil
 	}
 	text := unquote(v)
 	d, err := duration.Parse(text)
+	if err != nil && longest(text) {
+		d, err = math.MaxInt64, nil
+	}
 	if err != nil || strings.TrimSpace(text) != text { // which people's files may hold
 		r.Wrong("must be a duration such as 250ms, 30s, 5m, 2h or 7d, not %s", short(v))
 		return nil
 	}
 	return &d
+}
+
+// tooLong reports whether a text that is no duration would be one with small
+// numbers.
+func tooLong(text string) bool {
+	var small strings.Builder
+	before := 'x'
+	for _, c := range text {
+		if c >= '0' && c <= '9' {
+			c = '1'
+		}
+		if c != '1' || before != '1' {
+			small.WriteRune(c)
+		}
+		before = c
+	}
+	_, err := duration.Parse(small.String())
+	return err == nil
 }
 
 // Time reads a moment in RFC 3339; nil where it is none, which is a problem.

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json/jsontext"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -345,6 +346,25 @@ func BenchmarkRead(b *testing.B) {
 		})
 		if err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestADurationOfAnyLength(t *testing.T) {
+	longest := time.Duration(math.MaxInt64)
+	for body, want := range map[string]*time.Duration{
+		`"90s"`: new(90 * time.Second), `"99999999999s"`: &longest, `"300000d"`: &longest, `"106751d9999999h"`: &longest, `"1.5"`: nil,
+		`"99999999999"`: nil, `"-99999999999s"`: nil, `"99999999999x"`: nil, `"0x99999999999s"`: nil, `""`: nil, `" 99999999999s"`: nil, `99999999999`: nil,
+	} {
+		var got *time.Duration
+		found, err := Read([]byte(body), Keep, func(r *Reader) { got = r.AnyDuration() })
+		if err != nil || (want == nil) != (got == nil) || got != nil && *got != *want || (len(found.Problems) > 0) != (want == nil) {
+			t.Errorf("%s: %v %v %v", body, got, found, err)
+		}
+		if want == &longest {
+			if found, err := Read([]byte(body), Keep, func(r *Reader) { got = r.Duration() }); err != nil || got != nil || len(found.Problems) != 1 {
+				t.Errorf("%s where it counts: %v %v %v", body, got, found, err)
+			}
 		}
 	}
 }
