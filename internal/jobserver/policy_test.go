@@ -5,6 +5,7 @@ package jobserver
 // version that is not the one registered last.
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -138,6 +139,24 @@ func TestTheLatestVersion(t *testing.T) {
 	register("f", "11", RefuseDifferent, 0)
 	if got := version("f"); got != "11" {
 		t.Errorf("past the file's: %s", got)
+	}
+}
+
+// The same configuration gives the same version each time that it is read.
+func TestTheLatestVersionIsOne(t *testing.T) {
+	api := func(at int64) defined[Task] {
+		return defined[Task]{Managed: Managed{By: ByAPI}, created: time.Unix(at, 0)}
+	}
+	c := Config{Tasks: map[lane.Task]Task{{Name: "a", Version: "2"}: {}, {Name: "b", Version: "1"}: {}, {Name: "b", Version: "01"}: {}}}
+	d := definitions{tasks: map[lane.Task]defined[Task]{
+		{Name: "a", Version: "1"}: api(20), {Name: "a", Version: "3"}: api(10), // 1 is newer than 3, the file's 2 greater than 1
+		{Name: "c", Version: "1"}: api(10), {Name: "c", Version: "2"}: api(10),
+	}}
+	for range 100 {
+		got := build(c, d).latest
+		if want := map[string]string{"a": "2", "b": "1", "c": "2"}; !maps.Equal(got, want) {
+			t.Fatalf("%v, not %v", got, want)
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package jobserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -204,20 +206,26 @@ func newTask(t Task, m Managed, created time.Time) *task {
 // findLatest finds the version of each task that was registered last: of those of
 // the API the newest, unless the file names a greater one.
 func (s *settings) findLatest() {
+	made := map[string]time.Time{}
 	for name, t := range s.tasks {
+		if t.By != ByAPI {
+			continue
+		}
 		was, there := s.latest[name.Name]
-		if !there || s.later(name.Name, t, name.Version, was) {
+		if c := t.created.Compare(made[name.Name]); !there || c > 0 || c == 0 && laterVersion(name.Version, was) {
+			s.latest[name.Name], made[name.Name] = name.Version, t.created
+		}
+	}
+	for name, t := range s.tasks {
+		if was, there := s.latest[name.Name]; t.By != ByAPI && (!there || laterVersion(name.Version, was)) {
 			s.latest[name.Name] = name.Version
 		}
 	}
 }
 
-func (s *settings) later(name string, t *task, version, was string) bool {
-	other := s.tasks[lane.Task{Name: name, Version: was}]
-	if t.By == ByAPI && other.By == ByAPI && !t.created.Equal(other.created) {
-		return t.created.After(other.created)
-	}
-	return compareVersions(version, was) > 0
+// laterVersion orders versions, also those that people take for one: 1 and 01.
+func laterVersion(a, b string) bool {
+	return cmp.Or(compareVersions(a, b), strings.Compare(a, b)) > 0
 }
 
 // compareVersions compares texts as people order them: numbers by their value.

@@ -73,15 +73,15 @@ func (r *replayer) step(ctx context.Context) (time.Duration, error) {
 // one takes the next step of a replay, and says how long it has to wait then.
 func (r *replayer) one(ctx context.Context, rp store.Replay) (after store.Replay, wait time.Duration, err error) {
 	began := time.Now()
-	n, every := pace(rp.PerSecond)
-	after, err = r.server.store.StepReplay(ctx, rp.ID, n)
+	after, err = r.server.store.StepReplay(ctx, rp.ID, stepOf(rp.PerSecond))
 	if err != nil {
 		return rp, 0, err
 	}
 	if after.Cursor == rp.Cursor && after.Done == rp.Done && after.Skipped == rp.Skipped {
 		return after, time.Second, nil // it waits for those that it brought back
 	}
-	return after, max(every, retainRest*time.Since(began)), nil
+	did := after.Done + after.Skipped - rp.Done - rp.Skipped
+	return after, max(restOf(did, rp.PerSecond), retainRest*time.Since(began)), nil
 }
 
 func contains(all []store.Replay, id string) bool {
@@ -114,12 +114,21 @@ func (r *replayer) running(ctx context.Context) ([]store.Replay, error) {
 	}
 }
 
-// pace is how many jobs a step of a replay takes, and how long after it the next
-// one comes: ten steps a second at most, and one job at least.
-func pace(perSecond float64) (n int, every time.Duration) {
+// stepOf is how many jobs a step of a replay takes: ten steps a second at most,
+// and one job at least.
+func stepOf(perSecond float64) int {
 	if perSecond <= 0 {
-		return replayStep, 0
+		return replayStep
 	}
-	n = min(max(int(perSecond/10), 1), replayStep)
-	return n, time.Duration(float64(n) / perSecond * float64(time.Second))
+	return min(max(int(perSecond/10), 1), replayStep)
+}
+
+// restOf is how long after a step the next one comes, which did something to so
+// many jobs. What it passed over costs nothing of the rate, or a slow replay of a
+// few among a million would need days to find them.
+func restOf(did int64, perSecond float64) time.Duration {
+	if perSecond <= 0 {
+		return 0
+	}
+	return time.Duration(float64(did) / perSecond * float64(time.Second))
 }

@@ -20,13 +20,14 @@ import (
 func TestPaceKeepsTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(0.001, MaxReplayRate).Draw(t, "rate")
-		n, every := pace(rate)
+		n := stepOf(rate)
+		every := restOf(int64(n), rate)
 		got := float64(n) / every.Seconds()
 		if n < 1 || n > replayStep || every < replayRest || got > rate*1.0001 || got < rate*0.9999 {
 			t.Fatalf("%v a second: %d every %v, %v a second", rate, n, every, got)
 		}
 	})
-	if n, every := pace(0); n != replayStep || every != 0 {
+	if n, every := stepOf(0), restOf(replayStep, 0); n != replayStep || every != 0 {
 		t.Errorf("as fast as it goes: %d every %v", n, every)
 	}
 }
@@ -95,7 +96,7 @@ func (r *replaying) MoveReplay(context.Context, string, store.ReplayState, strin
 }
 
 // StepReplay does n jobs; a replay has 1,000. One whose name is "moved" was paused
-// by a person.
+// by a person, one that is "sparse" has its jobs behind a million of others.
 func (r *replaying) StepReplay(_ context.Context, id string, n int) (store.Replay, error) {
 	r.took[id] = append(r.took[id], time.Since(r.began))
 	if id == "moved" {
@@ -103,8 +104,11 @@ func (r *replaying) StepReplay(_ context.Context, id string, n int) (store.Repla
 	}
 	i := slices.IndexFunc(r.all, func(rp store.Replay) bool { return rp.ID == id })
 	rp := &r.all[i]
+	if rp.Cursor += 500; id == "sparse" && rp.Cursor < 1_000_000 {
+		return *rp, nil
+	}
 	rp.Done = min(rp.Done+int64(n), 1000)
-	if rp.Cursor = rp.Done; rp.Done == 1000 {
+	if rp.Done == 1000 {
 		rp.State = store.ReplayDone
 	}
 	return *rp, nil
@@ -131,6 +135,22 @@ func TestReplaysAreWorkedOnInTurn(t *testing.T) {
 		}
 		if len(r.took["paused"]) != 0 || len(r.took["moved"]) > 7 {
 			t.Errorf("paused: %v, moved: %v", r.took["paused"], r.took["moved"])
+		}
+	})
+}
+
+func TestASlowReplayFindsItsJobsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &replaying{took: map[string][]time.Duration{}, all: []store.Replay{{ID: "sparse", State: store.ReplayRunning, PerSecond: 0.1}}}
+		r.began = time.Now()
+		s, err := NewServer(Options{Store: r})
+		must(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		must(t, s.Run(ctx))
+		// Two thousand steps pass over what is not its; then one job every ten seconds.
+		if done := r.all[0].Done; done < 50 || done > 60 {
+			t.Errorf("in ten minutes at one in ten seconds: %d jobs, in %d steps", done, len(r.took["sparse"]))
 		}
 	})
 }
