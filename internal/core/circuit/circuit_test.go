@@ -301,6 +301,19 @@ func TestCircuitIsModelChecked(t *testing.T) {
 	}
 }
 
+// What people were told: a number that changes changes what every endpoint does.
+func TestTheNumbers(t *testing.T) {
+	if s := circuit.Defaults(); s.Failures != 5 || s.Cooldown != 60*time.Second {
+		t.Errorf("the defaults are %+v", s)
+	}
+	if circuit.MaxFailures != 1000 || circuit.MinCooldown != time.Second || circuit.MaxCooldown != 24*time.Hour {
+		t.Error("the bounds are others")
+	}
+	if circuit.MaxHold != time.Hour || circuit.MinProbe != time.Minute {
+		t.Error("a hold, or a probe's own time, is another")
+	}
+}
+
 // After a failed probe the next one comes from elsewhere, for a while.
 func TestTheNextProbeComesFromAnotherTask(t *testing.T) {
 	c, s := circuit.Circuit{State: circuit.Closed}, circuit.Settings{Failures: 1, Cooldown: time.Minute}
@@ -318,6 +331,11 @@ func TestTheNextProbeComesFromAnotherTask(t *testing.T) {
 	}
 	if l := c.Look(now.Add(circuit.ProbeChoice), s); l.Answer != circuit.OneProbe || l.Avoid != "" {
 		t.Errorf("the other task may never come: %+v", l)
+	}
+	// Nobody had a choice while the endpoint was held.
+	c.HeldUntil = now.Add(time.Hour)
+	if l := c.Look(c.HeldUntil, s); l.Avoid != "send@1" || !l.AvoidUntil.Equal(c.HeldUntil.Add(circuit.ProbeChoice)) {
+		t.Errorf("after a hold: %+v", l)
 	}
 }
 

@@ -56,9 +56,12 @@ func TestAnUnsafeJobIsNotRepeatedByItself(t *testing.T) {
 }
 
 func TestACheckHasOneAttempt(t *testing.T) {
+	r := held(job.BuiltIn())
+	r.Kind = job.Synthetic
+	if got := job.DecideFail(r, job.Failure{RetryIn: new(time.Second)}, start, 0.5); got.To != job.Failed || got.Reason != "" {
+		t.Errorf("failed: %+v", got)
+	}
 	for name, end := range ends {
-		r := held(job.BuiltIn())
-		r.Kind = job.Synthetic
 		if got := end(r); got.To != job.Failed || got.Reason != "" {
 			t.Errorf("%s: %+v", name, got)
 		}
