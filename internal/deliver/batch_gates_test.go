@@ -4,12 +4,15 @@ package deliver
 // breaker, the hold or the budget counts wrong, or that hangs for ever.
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/balance"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
 	"github.com/pawlhq/pawl/internal/core/limit"
+	"github.com/pawlhq/pawl/internal/core/message"
 )
 
 // A batch takes one worker and one token, and grows while it waits for them.
@@ -113,5 +116,21 @@ func TestTheBudgetCountsMessages(t *testing.T) {
 		if left != 8 { // a fifth of ten may go again
 			r.Errorf("%d of 10 had no retry left, want 8", left)
 		}
+	})
+}
+
+// A message whose patience goes while its batch is being made ready leaves the batch's
+// hands off: under the race detector, one that looks then is seen.
+func TestPatienceEndsWhileABatchBoards(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		b := r.bulk(nil)
+		slow := in("a", b)
+		slow.Transform = func(_ context.Context, m *message.Message) (*message.Message, error) {
+			time.Sleep(3*patience + time.Second)
+			return m, nil
+		}
+		r.configure(of("g", balance.Failover, []Member{slow, in("b", r.bulk(nil))}, batched(2)))
+		arrivedAll(r, []<-chan Result{r.startPatiently("g"), r.startPatiently("g")})
+		r.batches("1m2s m1 m2")(b)
 	})
 }

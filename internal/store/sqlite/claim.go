@@ -323,7 +323,7 @@ func (t *tx) letGo() {
 			continue
 		}
 		err := c.ctx.Err()
-		if err == nil || c.cancelled() {
+		if err == nil || t.moved(c) {
 			continue
 		}
 		for _, g := range c.got {
@@ -336,10 +336,13 @@ func (t *tx) letGo() {
 	}
 }
 
-// cancelled reports whether a job that the claim got was cancelled in the same
-// transaction. Then it stays as it is, and its leases lapse by themselves.
-func (c *claim) cancelled() bool {
-	return slices.ContainsFunc(c.got, func(g granted) bool { return g.lent.cancelledAt != 0 })
+// moved reports whether something happened to a job that the claim got in the same
+// transaction: it was cancelled, or, where the machine stood still, its lease was
+// swept. Then it stays as it is, and the leases lapse by themselves.
+func (t *tx) moved(c *claim) bool {
+	return slices.ContainsFunc(c.got, func(g granted) bool {
+		return g.lent.cancelledAt != 0 || t.w.state.running[g.seq] != g.lent
+	})
 }
 
 // untake makes a claim of one job undone in the transaction that made it: it
