@@ -93,6 +93,7 @@ func (s *Server) Create(ctx context.Context, by Principal, jobs []New) ([]Create
 	if err := c.err(); err != nil {
 		return nil, err
 	}
+	s.keepUsed(ctx, now, asked)
 	stored, err := s.store.Create(ctx, asked)
 	if err != nil {
 		return nil, apiKeys.said(err)
@@ -114,7 +115,6 @@ func (s *Server) Create(ctx context.Context, by Principal, jobs []New) ([]Create
 		}
 		made[i].Job = &whole[i]
 	}
-	s.keepUsed(ctx, asked)
 	s.totals.created.Add(int64(len(made) - found))
 	s.totals.found.Add(int64(found))
 	return made, nil

@@ -191,8 +191,8 @@ func keep[T interface{ stored() any }](ctx context.Context, to store.Definitions
 	return definedAs(value, row), nil
 }
 
-// schemaAgain is after how long a schema is kept again. The store forgets those
-// that no job has; a contract that got its first job needs it kept.
+// schemaAgain is after how long a schema is kept again, far less than
+// store.SchemaRest. The store forgets those that no job has.
 const schemaAgain = time.Minute
 
 // keepSchemas keeps the schemas of all contracts. s.changing is held.
@@ -227,12 +227,11 @@ func (s *Server) keepSchema(ctx context.Context, text []byte) error {
 	return nil
 }
 
-// keepUsed keeps the schemas of the contracts that jobs were just made under: the
-// store forgets one that no job had. Where that fails it is tried with the next
+// keepUsed keeps the schemas of the contracts that jobs are about to be made under:
+// the store forgets one that no job has. Where that fails it is tried with the next
 // job; until then the contract itself has it.
-func (s *Server) keepUsed(ctx context.Context, made []store.NewJob) {
+func (s *Server) keepUsed(ctx context.Context, now *settings, made []store.NewJob) {
 	var used []*task
-	now := s.settings.Load()
 	for i := range made {
 		if p := &made[i].Policy; p.Input != (job.SchemaHash{}) || p.Output != (job.SchemaHash{}) {
 			if t := now.tasks[lane.Task{Name: made[i].Task, Version: made[i].Version}]; t != nil && (len(used) == 0 || used[len(used)-1] != t) {

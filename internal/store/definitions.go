@@ -30,6 +30,10 @@ type Definition struct {
 // MaxDefinitions is how many of one kind are kept.
 const MaxDefinitions = 10_000
 
+// SchemaRest is how long a schema is kept at least after it was put, give or take a
+// quarter: a job that is being made under it is stored by then.
+const SchemaRest = time.Hour
+
 // Definitions keeps what people said over the API.
 type Definitions interface {
 	// PutDefinition stores it, in place of one that is there. ErrTooMany.
@@ -39,8 +43,9 @@ type Definitions interface {
 	// Definitions returns all of a kind, by name.
 	Definitions(ctx context.Context, k DefinitionKind) ([]Definition, error)
 	// PutSchema keeps a JSON Schema by the SHA-256 of its text; one that is there
-	// stays. Schema returns it, ErrNotFound. What no job's snapshot has and no
-	// definition is forgotten by Retain.
+	// stays. Schema returns it, ErrNotFound. Retain forgets one that was not put for
+	// SchemaRest and that no job's snapshot has: who defines a task puts its schemas
+	// before a job is made under them.
 	PutSchema(ctx context.Context, text []byte) (hash [32]byte, err error)
 	Schema(ctx context.Context, hash [32]byte) ([]byte, error)
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/pawlhq/pawl/internal/store"
@@ -15,17 +14,10 @@ const (
 	sqlDefinitionGone = "DELETE FROM definition WHERE kind=? AND name=?"
 	sqlDefinitions    = "SELECT name, body, who, created_at, updated_at FROM definition WHERE kind=? AND name>? ORDER BY name LIMIT +?"
 	sqlDefinitionSize = "SELECT count(*) FROM definition WHERE kind=?"
-	sqlSchema         = "SELECT body FROM schema WHERE hash=?"
-	sqlSchemaNew      = "INSERT INTO schema(hash, body) VALUES (?, ?)"
-	sqlSchemaSize     = "SELECT count(*) FROM (SELECT 1 FROM schema LIMIT +?)"
 )
 
-const (
-	// definitionsChunk is how many definitions one read takes.
-	definitionsChunk = 500
-	// maxSchemas bounds the schemas: two of every task that may be defined.
-	maxSchemas = 2 * store.MaxDefinitions
-)
+// definitionsChunk is how many definitions one read takes.
+const definitionsChunk = 500
 
 // PutDefinition stores what somebody said over the API.
 func (s *Store) PutDefinition(ctx context.Context, d store.Definition) (store.Definition, error) {
@@ -85,37 +77,4 @@ func (s *Store) Definitions(ctx context.Context, k store.DefinitionKind) (all []
 			return all, err
 		}
 	}
-}
-
-// PutSchema keeps a JSON Schema by its hash.
-func (s *Store) PutSchema(ctx context.Context, text []byte) (hash [32]byte, err error) {
-	hash = sha256.Sum256(text)
-	err = s.writer.submit(ctx, len(text), func(t *tx) error {
-		there, err := t.one(sqlSchema, func(*row) error { return nil }, hash[:])
-		if err != nil || there {
-			return err
-		}
-		n := int64(0)
-		if _, err := t.one(sqlSchemaSize, func(r *row) error { n = r.int(0); return nil }, maxSchemas); err != nil {
-			return err
-		}
-		if n >= maxSchemas {
-			return fmt.Errorf("%w: %d schemas", store.ErrTooMany, n)
-		}
-		_, err = t.exec(sqlSchemaNew, hash[:], text)
-		return err
-	})
-	return hash, err
-}
-
-// Schema returns the text of a schema.
-func (s *Store) Schema(ctx context.Context, hash [32]byte) (text []byte, err error) {
-	err = s.readers.use(ctx, func(c *conn) error {
-		there, err := c.one(sqlSchema, func(r *row) error { text = append([]byte(nil), r.blob(0)...); return nil }, hash[:])
-		if err == nil && !there {
-			return fmt.Errorf("schema %x: %w", hash, store.ErrNotFound)
-		}
-		return err
-	})
-	return text, err
 }

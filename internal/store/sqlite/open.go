@@ -39,6 +39,7 @@ type Store struct {
 	snapshots snapshots
 	retain    walk
 	disused   disused
+	schemas   atomic.Int64 // when no schema was unused; see forgetSchemas
 	writer    *writer
 	closed    atomic.Bool
 	copies    copies

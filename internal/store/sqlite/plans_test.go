@@ -26,7 +26,9 @@ const (
 	jobOf      = "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"
 	jobJ       = "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"
 	jobAndAll  = jobJ + "\nSEARCH l USING INTEGER PRIMARY KEY (rowid=?)\nSEARCH p USING INTEGER PRIMARY KEY (rowid=?)"
-	idsOf      = "LIST SUBQUERY 1\nSCAN json_each VIRTUAL TABLE INDEX 1:"
+	unnamed    = "CORRELATED SCALAR SUBQUERY 1\nSEARCH p USING COVERING INDEX policy_input (input=?)\n" +
+		"CORRELATED SCALAR SUBQUERY 2\nSEARCH p USING COVERING INDEX policy_output (output=?)"
+	idsOf = "LIST SUBQUERY 1\nSCAN json_each VIRTUAL TABLE INDEX 1:"
 )
 
 // inserts find nothing, and what moves transactions and files has no plan.
@@ -105,8 +107,12 @@ var plans = map[string]string{
 	sqlDefinitions:    "SEARCH definition USING PRIMARY KEY (kind=? AND name>?)",
 	sqlDefinitionSize: "SEARCH definition USING PRIMARY KEY (kind=?)",
 	sqlSchema:         "SEARCH schema USING PRIMARY KEY (hash=?)",
-	sqlSchemaSize:     "CO-ROUTINE (subquery-1)\nSCAN schema\nSCAN (subquery-1)",
-	sqlAnySchema:      "SCAN schema",
+	sqlSchemaPutAt:    "SEARCH schema USING PRIMARY KEY (hash=?)",
+	sqlSchemaAgain:    "SEARCH schema USING PRIMARY KEY (hash=?)",
+	sqlSchemaGone:     "SEARCH schema USING PRIMARY KEY (hash=?)\n" + unnamed,
+	sqlSchemasUnused:  "SEARCH schema USING COVERING INDEX schema_put (put_at<?)\n" + unnamed,
+	sqlSchemaSize:     "SCAN schema USING COVERING INDEX schema_put",
+	sqlAnySchema:      "SCAN schema USING COVERING INDEX schema_put",
 	sqlOldest: "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)\nSEARCH l USING INTEGER PRIMARY KEY (rowid=?)\n" +
 		"CORRELATED SCALAR SUBQUERY 1\nSEARCH r USING PRIMARY KEY (lane=?)",
 	sqlMeta: "SEARCH meta USING PRIMARY KEY (name=?)",

@@ -63,6 +63,14 @@ func schemaText(h job.SchemaHash) string {
 	return hex.EncodeToString(h[:])
 }
 
+// schemaColumn is a schema's hash as a column, NULL for none.
+func schemaColumn(h job.SchemaHash) any {
+	if h == (job.SchemaHash{}) {
+		return nil
+	}
+	return h[:]
+}
+
 // schemaHash is schemaText's inverse; what this package did not write is none.
 func schemaHash(text string) (h job.SchemaHash) {
 	if raw, err := hex.DecodeString(text); err == nil {
@@ -133,7 +141,7 @@ func (s *snapshots) decode(body string) (job.Snapshot, error) {
 
 const (
 	sqlPolicyOf  = "SELECT policy FROM policy WHERE hash=?"
-	sqlPolicyNew = "INSERT INTO policy(policy, hash, body) VALUES (NULL, ?, ?) RETURNING policy"
+	sqlPolicyNew = "INSERT INTO policy(policy, hash, body, input, output) VALUES (NULL, ?, ?, ?, ?) RETURNING policy"
 	sqlPolicy    = "SELECT body FROM policy WHERE policy=?"
 )
 
@@ -157,7 +165,7 @@ func (t *tx) policyID(s job.Snapshot) (id policyID, err error) {
 		if err := t.write(); err != nil {
 			return 0, err
 		}
-		if _, err := t.one(sqlPolicyNew, take, hash[:], body); err != nil {
+		if _, err := t.one(sqlPolicyNew, take, hash[:], body, schemaColumn(s.Input), schemaColumn(s.Output)); err != nil {
 			return 0, err
 		}
 		t.policies = append(t.policies, id)

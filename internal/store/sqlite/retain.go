@@ -62,8 +62,8 @@ const (
 	sqlRetainKey     = `DELETE FROM idem WHERE key = ? AND seq = ?`
 )
 
-// Retain removes finished jobs that were kept long enough, and policies that only
-// they had. A retention of zero keeps for ever.
+// Retain removes finished jobs that were kept long enough, and policies and schemas
+// that only they had. A retention of zero keeps for ever.
 func (s *Store) Retain(ctx context.Context, r store.Retention) (store.More, error) {
 	more := store.More(false)
 	for _, k := range []struct {
@@ -84,9 +84,11 @@ func (s *Store) Retain(ctx context.Context, r store.Retention) (store.More, erro
 	if err != nil {
 		return false, err
 	}
-	more = more || events
-	if more || r == (store.Retention{}) {
+	if more = more || events; more {
 		return more, nil
+	}
+	if more, err := s.forgetSchemas(ctx, &s.schemas); more || err != nil || r == (store.Retention{}) {
+		return more, err
 	}
 	return s.disused.step(ctx, s)
 }

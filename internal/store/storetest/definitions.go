@@ -79,6 +79,8 @@ var definitionTests = []test{
 			r.Errorf("one: %v %v", has, err)
 		}
 	}},
+	{"schemas that nobody needs are forgotten", func(r *rig) { unusedSchemas(r) }},
+	{"schemas beside creates", func(r *rig) { schemasBesideCreates(r) }},
 	{"what leases are held against", func(r *rig) {
 		j := newJob("q")
 		j.Policy.Output = [32]byte{1, 2}

@@ -39,8 +39,12 @@ CREATE TABLE lane (
 CREATE TABLE policy (
     policy INTEGER NOT NULL PRIMARY KEY,
     hash   BLOB NOT NULL UNIQUE,
-    body   TEXT NOT NULL
+    body   TEXT NOT NULL,
+    input  BLOB, -- the hashes of its schemas, which are kept while it is there
+    output BLOB
 ) STRICT;
+CREATE INDEX policy_input ON policy (input) WHERE input IS NOT NULL;
+CREATE INDEX policy_output ON policy (output) WHERE output IS NOT NULL;
 
 -- job is written once. Its id is computed from created_at and seq; a seq is
 -- never given out again. The big columns stand last, so that the small ones are
@@ -251,9 +255,11 @@ CREATE TABLE definition (
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE schema (
-    hash BLOB NOT NULL PRIMARY KEY CHECK (length(hash) = 32),
-    body BLOB NOT NULL
+    hash   BLOB NOT NULL PRIMARY KEY CHECK (length(hash) = 32),
+    put_at INTEGER NOT NULL, -- when somebody needed it last, about
+    body   BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX schema_put ON schema (put_at);
 
 -- api_key holds the hashes of API keys; 0 is never.
 CREATE TABLE api_key (
