@@ -3,6 +3,7 @@ package storetest
 import (
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/store"
@@ -78,5 +79,28 @@ var gateTests = []test{
 		r.take("q")
 		r.restart(0)
 		check("after another restart", want2[1:])
+	}},
+	{"an open circuit, under a wall clock that is set", func(r *rig) {
+		r.quick(1)
+		r.open(1)
+		r.put(behind("q", "u"))
+		// The store's time is drawn to the wall clock by a tenth of what passes.
+		const early, late = 54 * time.Second, 13 * time.Second
+		r.h.Clock.Jump(time.Hour)
+		r.pass(early)
+		r.no("with a clock that was set forward", want("q"))
+		r.pass(late)
+		r.say(report(store.Fail, r.take("q")))
+		r.h.Clock.Jump(-3 * time.Hour)
+		r.pass(early)
+		r.no("with a clock that was set back", want("q"))
+		r.restart(0)
+		r.quick(1)
+		r.no("with a clock that was set back, after a restart", want("q"))
+		r.pass(late)
+		r.say(report(store.Complete, r.take("q")))
+		if c := r.circuit(); c.State != circuit.Closed || c.Generation != 5 {
+			r.Errorf("%+v", c)
+		}
 	}},
 }
