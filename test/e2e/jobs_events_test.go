@@ -246,7 +246,7 @@ func (b *book) story(t *testing.T) *story {
 	st := b.read(t)
 	ids := b.seen["the reader"]
 	for _, who := range []string{"the follower", "the stream"} {
-		eventually(t, who+" sees the last event", func() bool { return b.last(who) >= ids[len(ids)-1] })
+		inTime(func() bool { return b.last(who) >= ids[len(ids)-1] }) // what is missing is told below
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -122,7 +123,7 @@ func (h *webhook) check(t *testing.T, st *story) {
 		}
 	}
 	wanted := len(left)
-	eventually(t, "every event is delivered", func() bool {
+	all := inTime(func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for id := range left {
@@ -136,6 +137,9 @@ func (h *webhook) check(t *testing.T, st *story) {
 	defer h.mu.Unlock()
 	for _, problem := range h.failed {
 		t.Error(problem)
+	}
+	if !all {
+		t.Errorf("not delivered within %v: %v", patience, slices.Collect(maps.Values(left)))
 	}
 	if len(h.counts) != wanted {
 		t.Errorf("%d events were delivered, %d are there", len(h.counts), wanted)

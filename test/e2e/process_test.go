@@ -36,15 +36,22 @@ const patience = 30 * time.Second
 // eventually waits until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
+	if !inTime(ok) {
+		t.Fatalf("not within %v: %s", patience, what)
+	}
+}
+
+// inTime waits until ok returns true, and tells whether it did.
+func inTime(ok func() bool) bool {
 	end := time.Now().Add(patience)
-	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
 		if ok() {
-			tick.Stop()
-			return
+			return true
 		}
 		if time.Now().After(end) {
-			tick.Stop()
-			t.Fatalf("not within %v: %s", patience, what)
+			return false
 		}
 	}
 }
