@@ -306,7 +306,7 @@ func TestOneProbeOfManyProcesses(t *testing.T) {
 	}
 	b := newBook(g.jobServer)
 	st := b.read(t)
-	checkStory(t, s, st, map[string]jobView{})
+	checkStory(t, s, newDiary(), st, map[string]jobView{})
 	n := st.tally()
 	if n["circuit.opened"] != 2*cycles || n["circuit.closed"] != cycles {
 		t.Errorf("%v", n)

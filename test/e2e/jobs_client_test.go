@@ -83,6 +83,20 @@ type errorTold struct {
 	Message string `json:"message"`
 }
 
+func (a attemptView) String() string {
+	return fmt.Sprintf("attempt %d of %s, %s from %s to %s", a.Number, a.Worker, a.outcome(), a.StartedAt.Format("15:04:05.000"), a.ended().Format("15:04:05.000"))
+}
+
+// over reports whether the job is finished, and nobody works on it any more.
+func (v jobView) over() bool {
+	for _, a := range v.Attempts {
+		if a.outcome() == "running" {
+			return false
+		}
+	}
+	return v.Status == "succeeded" || v.Status == "failed" || v.Status == "cancelled"
+}
+
 // ended is when the attempt was over.
 func (a attemptView) ended() time.Time {
 	if a.DurationMS == nil {
@@ -190,6 +204,7 @@ func (j *jobServer) report(worker string, reports ...report) (code int, results 
 type diary struct {
 	mu       sync.Mutex
 	created  map[string]string  // key to id, where 201 or 200 was answered
+	ids      map[string]bool    // of those
 	leases   map[string]string  // job/attempt to the worker's claim
 	outcomes map[string]outcome // job/attempt to what was answered ok
 	count    map[string]int     // of each kind of answer
@@ -199,7 +214,7 @@ type diary struct {
 type outcome struct{ kind, mark string }
 
 func newDiary() *diary {
-	return &diary{created: map[string]string{}, leases: map[string]string{}, outcomes: map[string]outcome{}, count: map[string]int{}}
+	return &diary{created: map[string]string{}, ids: map[string]bool{}, leases: map[string]string{}, outcomes: map[string]outcome{}, count: map[string]int{}}
 }
 
 func (d *diary) noteCreated(key, id string) {
@@ -209,7 +224,14 @@ func (d *diary) noteCreated(key, id string) {
 	if before, twice := d.created[key]; twice && before != id {
 		d.problems = append(d.problems, fmt.Sprintf("key %s was answered %s and %s", key, before, id))
 	}
-	d.created[key] = id
+	d.created[key], d.ids[id] = id, true
+}
+
+// knows reports whether whoever made the job was answered.
+func (d *diary) knows(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ids[id]
 }
 
 // noteLease checks that no attempt is handed to two claims.

@@ -151,10 +151,11 @@ func (c *crew) send(worker string, reports []report, whose []leased) {
 		return
 	}
 	for i, r := range results {
-		switch r.Status {
-		case "ok":
+		switch {
+		case r.JobStatus == "cancelled": // what is reported of it is kept, and moves nothing
+		case r.Status == "ok":
 			c.diary.noteOutcome(whose[i], outcome{reports[i].Type, place(whose[i].Job.ID, whose[i].Attempt)})
-		case "lease_lost":
+		case r.Status == "lease_lost":
 		default:
 			c.api.Errorf("a %s was answered %+v", reports[i].Type, r)
 		}
@@ -207,7 +208,7 @@ func finishAll(t *testing.T, s *site, d *diary) {
 			code, v := s.jobs().get(id)
 			if code != http.StatusOK {
 				t.Errorf("job %s was answered and is not there: %d", id, code)
-			} else if v.Status != "succeeded" && v.Status != "failed" {
+			} else if !v.over() {
 				return false
 			}
 			delete(left, id)

@@ -18,7 +18,11 @@ const (
 	circuitCooldown = time.Second
 )
 
+// A person closes the circuit of the last one, which asks for no rest: to close
+// it ends that too, and tells nothing where the circuit is closed already.
 var stormEndpoints = []string{"e0", "e1", "e2", "e3"}
+
+const resetEndpoint = "e3"
 
 // stormConfig has endpoints whose circuits open soon and not for long.
 const stormConfig = `relay: e2e
@@ -83,7 +87,7 @@ func (w *weather) says(l leased, random *rand.Rand) (report, bool) {
 		r := failed(l, badData)
 		r.Endpoint, r.Retryable = "ok", new(false)
 		return r, true
-	case kind == 4:
+	case kind == 4 && *l.Job.Endpoint != resetEndpoint:
 		r := failed(l, asked)
 		r.RetryAfter = "100ms"
 		return r, true
@@ -137,7 +141,8 @@ func (j *jobServer) replays(all bool) (code int, list []replayView) {
 	}
 }
 
-// operate begins replays of dead letters, and pauses, resumes and cancels them.
+// operate begins replays of dead letters, and pauses, resumes and cancels them. It
+// cancels a job now and then, and closes a circuit.
 func (c *crew) operate(random *rand.Rand) {
 	for tick := time.NewTicker(50 * time.Millisecond); !c.stopped(); <-tick.C {
 		_, list := c.api.replays(false)
@@ -152,6 +157,12 @@ func (c *crew) operate(random *rand.Rand) {
 				if r.State != "running" {
 					move(r, "resume")
 				}
+			}
+		case random.IntN(16) == 0:
+			code, text = c.api.call(http.MethodPost, "/v3/endpoints/"+resetEndpoint+"/circuit/reset", "", nil)
+		case random.IntN(8) == 0:
+			if id := c.someJob(random); id != "" {
+				code, text = c.api.call(http.MethodPost, "/v3/jobs/"+id+"/cancel", "", nil)
 			}
 		case len(list) < 2 && random.IntN(3) == 0:
 			code, text = c.api.call(http.MethodPost, "/v3/replays", "", aReplay(random))
@@ -168,9 +179,28 @@ func (c *crew) operate(random *rand.Rand) {
 		switch code {
 		case 0, http.StatusOK, http.StatusCreated, http.StatusConflict, http.StatusServiceUnavailable:
 		default:
-			c.api.Errorf("a replay was answered %d: %s", code, text)
+			c.api.Errorf("an operator was answered %d: %s", code, text)
 		}
 	}
+}
+
+// someJob is one that waits or runs; "" for none.
+func (c *crew) someJob(random *rand.Rand) string {
+	status := []string{"queued", "running"}[random.IntN(2)]
+	code, text := c.api.call(http.MethodGet, "/v3/jobs?queue=work&limit=10&status="+status, "", nil)
+	var page struct {
+		Jobs []jobView `json:"jobs"`
+	}
+	if code != http.StatusOK {
+		return ""
+	}
+	if err := json.Unmarshal(text, &page); err != nil || len(page.Jobs) == 0 {
+		return ""
+	}
+	if id := page.Jobs[random.IntN(len(page.Jobs))].ID; c.diary.knows(id) {
+		return id
+	}
+	return ""
 }
 
 // aReplay asks for one at some rate, of some dead letters.
@@ -225,10 +255,10 @@ func TestKillStorm(t *testing.T) {
 	st := b.story(t)
 	hook.check(t, st)
 	views := checkJobs(t, s, d)
-	checkStory(t, s, st, views)
+	checkStory(t, s, d, st, views)
 	p.stop()
 	t.Logf("%d rounds: %v; %v", n, d.tally(), st.tally())
-	for _, what := range []string{"circuit.opened", "circuit.half_open", "circuit.closed", "endpoint.held", "replay.moved", "brought back"} {
+	for _, what := range []string{"circuit.opened", "circuit.half_open", "circuit.closed", "endpoint.held", "replay.moved", "job.cancelled", "brought back"} {
 		if st.tally()[what] < n/4 {
 			t.Errorf("%d %s: the test looks at nothing", st.tally()[what], what)
 		}

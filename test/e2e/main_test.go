@@ -2,7 +2,10 @@
 // message that was acknowledged and is neither delivered nor a dead letter after
 // kill -9, SIGTERM or a full disk; a file that stops a start; a command whose
 // exit code, output or JSON is not what the help says; a reload that turns a
-// request away; a secret in any output.
+// request away; a secret in any output; after kill -9, a job that was answered and
+// is lost, an event that a follower skips or sees twice, a webhook that is not
+// delivered, a dead letter that a replay passes over or brings back twice, and a
+// circuit that lets two probes out, or opens or closes by nothing that was told.
 //
 // PAWL_KILL_ROUNDS=n sets the rounds of kill -9, PAWL_E2E_SEED=n repeats the
 // random moments of a run, PAWL_LONG=1 takes the long outage, PAWL_E2E_RACE=1
