@@ -252,6 +252,79 @@ func (g *gang) probe(queue string, generation int64) *claimer {
 	return have[0]
 }
 
+// nobody lets all claim while one of them has the probe: it stays the only one.
+func (g *gang) nobody(when string, but *claimer) {
+	g.Helper()
+	n := len(but.got)
+	g.each(func(c *claimer, _ *rand.Rand) {
+		c.claim("work", 0)
+		c.claim("short", 50*time.Millisecond)
+	})
+	if len(g.have()) != 1 || len(but.got) != n {
+		g.Fatalf("%s %d processes got something", when, len(g.have()))
+	}
+}
+
+func (g *gang) cancel(l leased) {
+	g.Helper()
+	if code, text := g.call(http.MethodPost, "/v3/jobs/"+l.Job.ID+"/cancel", "", nil); code != http.StatusOK {
+		g.Fatalf("a cancel is answered %d: %s", code, text)
+	}
+}
+
+// makes creates n jobs of the endpoint.
+func (g *gang) makes(queue, name string, n int) {
+	g.Helper()
+	for i := range n {
+		if code, text := g.createFor(queue, "e0", fmt.Sprintf("%s-%03d", name, i)); code != http.StatusCreated {
+			g.Fatalf("a job was answered %d: %s", code, text)
+		}
+	}
+}
+
+// cycle opens the circuit and closes it: a probe fails, and of the next ones the
+// process is killed, one is handed back, one cancelled, and one well.
+func (g *gang) cycle() {
+	g.Helper()
+	generation := g.open()
+	g.probe("work", generation+1).report(fails)
+	g.is("after a probe that failed", "open", generation+2)
+	dies := g.probe("short", generation+3)
+	dies.kill()
+	for i, c := range g.all {
+		if c == dies {
+			g.all[i] = g.claimer()
+			g.all[i].late = dies.late // whoever has a token may report
+		}
+	}
+	g.is("after a probe's process was killed", "half_open", generation+3)
+	g.probe("short", generation+3).report(func(l leased) report { return report{Lease: l.Lease, Type: "release"} })
+	g.is("after a probe was handed back", "half_open", generation+3)
+	dropped := g.probe("work", generation+3)
+	g.cancel(dropped.got[0])
+	g.nobody("while a cancelled probe has not reported", dropped)
+	dropped.report(success)
+	g.is("after a probe that was cancelled", "half_open", generation+3)
+	well := g.probe("work", generation+3)
+	for _, c := range g.all {
+		if len(c.late) > 0 {
+			g.cancel(c.late[0])
+			break
+		}
+	}
+	g.nobody("while a probe is out", well)
+	had := well.got
+	well.got = nil
+	g.reportLate("while a probe is out", "half_open", generation+3)
+	well.got = had
+	g.nobody("after late reports", well)
+	well.report(success)
+	g.is("after a probe that was well", "closed", generation+4)
+	for range 4 {
+		g.reportLate("after it closed", "closed", generation+4)
+	}
+}
+
 // TestOneProbeOfManyProcesses lets 16 processes ask for the jobs of an endpoint
 // whose circuit opens, is probed, and closes.
 func TestOneProbeOfManyProcesses(t *testing.T) {
@@ -266,43 +339,12 @@ func TestOneProbeOfManyProcesses(t *testing.T) {
 	for range 16 {
 		g.all = append(g.all, g.claimer())
 	}
-	makes := func(queue, name string, n int) {
-		for i := range n {
-			if code, text := g.createFor(queue, "e0", fmt.Sprintf("%s-%03d", name, i)); code != http.StatusCreated {
-				t.Fatalf("a job was answered %d: %s", code, text)
-			}
-		}
-	}
-	makes("work", "first", 16*4)
+	g.makes("work", "first", 16*4)
 	cycles := max(rounds(t)/7, 1)
 	for cycle := range cycles {
-		makes("work", fmt.Sprintf("more-%d", cycle), 16*3)
-		makes("short", fmt.Sprintf("short-%d", cycle), 2)
-		generation := g.open()
-		// One fails; one's process is killed, and the next one's fails.
-		g.probe("work", generation+1).report(fails)
-		g.is("after a probe that failed", "open", generation+2)
-		dies := g.probe("short", generation+3)
-		dies.kill()
-		for i, c := range g.all {
-			if c == dies {
-				g.all[i] = g.claimer()
-				g.all[i].late = dies.late // whoever has a token may report
-			}
-		}
-		g.is("after a probe's process was killed", "half_open", generation+3)
-		g.probe("short", generation+3).report(func(l leased) report { return report{Lease: l.Lease, Type: "release"} })
-		g.is("after a probe was handed back", "half_open", generation+3)
-		well := g.probe("work", generation+3)
-		had := well.got
-		well.got = nil
-		g.reportLate("while a probe is out", "half_open", generation+3)
-		well.got = had
-		well.report(success)
-		g.is("after a probe that was well", "closed", generation+4)
-		for range 4 {
-			g.reportLate("after it closed", "closed", generation+4)
-		}
+		g.makes("work", fmt.Sprintf("more-%d", cycle), 16*3)
+		g.makes("short", fmt.Sprintf("short-%d", cycle), 2)
+		g.cycle()
 	}
 	b := newBook(g.jobServer)
 	st := b.read(t)

@@ -258,8 +258,8 @@ func TestKillStorm(t *testing.T) {
 	checkStory(t, s, d, st, views)
 	p.stop()
 	t.Logf("%d rounds: %v; %v", n, d.tally(), st.tally())
-	for _, what := range []string{"circuit.opened", "circuit.half_open", "circuit.closed", "endpoint.held", "replay.moved", "job.cancelled", "brought back"} {
-		if st.tally()[what] < n/4 {
+	for _, what := range []string{"circuit.opened", "circuit.half_open", "circuit.closed", "endpoint.held", "replay.moved", "brought back"} {
+		if st.tally()[what] < n/10 {
 			t.Errorf("%d %s: the test looks at nothing", st.tally()[what], what)
 		}
 	}
