@@ -20,7 +20,7 @@ import (
 )
 
 // Options are what an API looks at and acts on. All fields must be set but
-// Queues.
+// Jobs.
 type Options struct {
 	RelayName, Version string
 	PID                int
@@ -31,8 +31,8 @@ type Options struct {
 	Tail               *Tail
 	Levers             *Levers
 	Events             event.Sink
-	// Queues returns how the queues of the job server stand; nil without one.
-	Queues func(ctx context.Context) ([]QueueStatus, error)
+	// Jobs returns how the job server stands; nil without one.
+	Jobs func(ctx context.Context) (JobsStatus, error)
 	// Reload loads the configuration anew and returns its number. An error
 	// says everything that is wrong with it, and nothing has changed.
 	Reload func(ctx context.Context) (generation int, err error)

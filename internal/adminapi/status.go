@@ -23,9 +23,30 @@ type Status struct {
 	Sources      []SourceStatus      `json:"sources"`
 	Destinations []DestinationStatus `json:"destinations"`
 	DeadLetters  DeadLetterStatus    `json:"dead_letters"`
-	// Queues are those of the job server; QueueProblem is why they are not known.
-	Queues       []QueueStatus `json:"queues,omitzero"`
-	QueueProblem string        `json:"queue_problem,omitzero"`
+	// What the job server has; QueueProblem is why it is not known.
+	JobsStatus
+	QueueProblem string `json:"queue_problem,omitzero"`
+}
+
+// MaxCircuits bounds the circuits of a status: an operator reads them.
+const MaxCircuits = 100
+
+// JobsStatus is the job server at a glance.
+type JobsStatus struct {
+	Queues []QueueStatus `json:"queues,omitzero"`
+	// Circuits are those that are not closed, or that their endpoint's own wish
+	// holds, at most MaxCircuits, by name; CircuitsLeft counts the others.
+	Circuits     []CircuitStatus `json:"circuits,omitzero"`
+	CircuitsLeft int             `json:"circuits_left,omitzero"`
+}
+
+// CircuitStatus is the circuit of one endpoint of jobs.
+type CircuitStatus struct {
+	Endpoint  string    `json:"endpoint"`
+	State     string    `json:"state"` // closed, half_open, open
+	OpenedAt  time.Time `json:"opened_at,omitzero"`
+	RetryAt   time.Time `json:"retry_at,omitzero"`
+	HeldUntil time.Time `json:"held_until,omitzero"`
 }
 
 // QueueStatus is one queue at a glance.
@@ -145,11 +166,11 @@ func (a *API) Status(ctx context.Context) Status {
 	if err := o.Letters.Writable(); err != nil {
 		s.DeadLetters.Problem = err.Error()
 	}
-	if o.Queues == nil {
+	if o.Jobs == nil {
 		return s
 	}
-	queues, err := o.Queues(ctx)
-	if s.Queues = queues; err != nil {
+	jobs, err := o.Jobs(ctx)
+	if s.JobsStatus = jobs; err != nil {
 		s.QueueProblem = err.Error()
 	}
 	return s

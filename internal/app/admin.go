@@ -21,14 +21,14 @@ import (
 
 // Admin returns what the admin calls look at and act on.
 func (a *App) Admin() adminapi.Options {
-	var queues func(context.Context) ([]adminapi.QueueStatus, error)
+	var jobs func(context.Context) (adminapi.JobsStatus, error)
 	if a.jobs != nil {
-		queues = func(ctx context.Context) ([]adminapi.QueueStatus, error) {
+		jobs = func(ctx context.Context) (adminapi.JobsStatus, error) {
 			return a.jobs.status(ctx, a.engine.Config())
 		}
 	}
 	return adminapi.Options{
-		Queues:    queues,
+		Jobs:      jobs,
 		RelayName: a.engine.Config().Relay, Version: a.opts.Version, PID: os.Getpid(), Started: a.started,
 		Relay: a.engine.Relay(), Fleet: a.engine.Fleet(), Letters: a.engine.Letters(), Tail: a.tail, Levers: a.levers,
 		Events: a.events, Reload: a.Reload, HasDestination: a.engine.hasDestination, Send: a.engine.Send, WriteLetter: a.engine.write,

@@ -683,3 +683,29 @@ func TestOldLettersGo(t *testing.T) {
 	}
 	eventually(t, "the old one is gone", func() bool { return left() == "new open" })
 }
+
+// TestStatusShowsOpenCircuits opens a circuit by one failure.
+func TestStatusShowsOpenCircuits(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, `{ queues: { q: {} }, endpoints: { far: { circuit: { failures: 1 } } } }`))
+	a := w.start()
+	defer a.end()
+	for _, call := range []struct{ path, body string }{
+		{"/v3/jobs", `{"queue":"q","task":"t","endpoint":"far","payload":{}}`},
+		{"/v3/claims", `{"worker":"worker-1","queues":["q"],"max":1}`},
+	} {
+		status, text := w.ask(http.MethodPost, "127.0.0.1:2", call.path, w.key(), call.body)
+		if status/100 != 2 {
+			t.Fatalf("%s: %d %s", call.path, status, text)
+		}
+		if _, after, ok := strings.Cut(text, `"lease":"`); ok {
+			lease, _, _ := strings.Cut(after, `"`)
+			w.ask(http.MethodPost, "127.0.0.1:2", "/v3/reports", w.key(), `{"worker":"worker-1","reports":[{"type":"fail","lease":"`+lease+`"}]}`)
+		}
+	}
+	_, text := w.ask(http.MethodGet, "127.0.0.1:2", "/v3/status", w.key(), "")
+	if !strings.Contains(text, `"circuits":[{"endpoint":"far","state":"open","opened_at":"`) {
+		t.Errorf("%s", text)
+	}
+	eventually(t, "the log tells of it", func() bool { return w.told("level=WARN", "a circuit opened", "endpoint=far") })
+}

@@ -117,9 +117,28 @@ func jobHistogram(h jobserver.Histogram) telemetry.JobHistogram {
 	return t
 }
 
-// status is how the queues stand that the configuration names, the relay's own
+// status is how the job server stands.
+func (j *Jobs) status(ctx context.Context, c *config.Config) (s adminapi.JobsStatus, err error) {
+	if s.Queues, err = j.queues(ctx, c); err != nil {
+		return s, err
+	}
+	open, err := j.server.OpenCircuits(ctx)
+	if err != nil {
+		return s, err
+	}
+	if n := len(open) - adminapi.MaxCircuits; n > 0 {
+		s.CircuitsLeft, open = n, open[:adminapi.MaxCircuits]
+	}
+	for _, o := range open {
+		s.Circuits = append(s.Circuits, adminapi.CircuitStatus{Endpoint: o.Endpoint, State: string(o.State),
+			OpenedAt: o.OpenedAt, RetryAt: o.RetryAt, HeldUntil: o.HeldUntil})
+	}
+	return s, nil
+}
+
+// queues is how the queues stand that the configuration names, the relay's own
 // of stored sources included, and every other that has jobs.
-func (j *Jobs) status(ctx context.Context, c *config.Config) ([]adminapi.QueueStatus, error) {
+func (j *Jobs) queues(ctx context.Context, c *config.Config) ([]adminapi.QueueStatus, error) {
 	lanes, err := j.store.Counts(ctx)
 	if err != nil {
 		return nil, err

@@ -329,6 +329,11 @@ func TestStatusText(t *testing.T) {
 	s.Queues = []adminapi.QueueStatus{
 		{Name: "emails", Queued: 12, Running: 3, Failed: 1}, {Name: "relay:web", Paused: &adminapi.Pull{By: "ada", Since: now.Add(-time.Minute)}},
 	}
+	s.Circuits, s.CircuitsLeft = []adminapi.CircuitStatus{
+		{Endpoint: "asked", State: "closed", HeldUntil: now.Add(time.Minute)},
+		{Endpoint: "mailer", State: "open", OpenedAt: now.Add(-time.Minute), RetryAt: now.Add(20 * time.Second)},
+		{Endpoint: "probed\x1b", State: "half_open", OpenedAt: now.Add(-time.Hour), RetryAt: now.Add(-time.Minute), HeldUntil: now.Add(-time.Second)},
+	}, 3
 	golden(t, "status-jobs", sh.statusText(s, now))
 	quiet := adminapi.Status{QueueProblem: "the disk\x1b is gone", Relay: "shop", Version: "dev", PID: 1, Started: now, Stopping: true,
 		Sources: []adminapi.SourceStatus{{Name: "web", InFlight: 1, MaxInFlight: 4096, Bytes: 2}}}

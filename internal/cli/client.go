@@ -102,7 +102,33 @@ func (sh *shell) queuesText(s adminapi.Status, now time.Time) string {
 	for _, q := range s.Queues {
 		t.row(printable(q.Name), strconv.FormatInt(q.Queued, 10), strconv.FormatInt(q.Running, 10), strconv.FormatInt(q.Failed, 10), pausedText(q.Paused, now, "working"))
 	}
-	return t.String() + "\n\n"
+	return t.String() + "\n\n" + sh.circuitsText(s, now)
+}
+
+// circuitsText is the table of the circuits that let nobody through; "" for none.
+func (sh *shell) circuitsText(s adminapi.Status, now time.Time) string {
+	if len(s.Circuits) == 0 {
+		return ""
+	}
+	t := sh.table("CIRCUIT", "STATE")
+	for _, c := range s.Circuits {
+		state := c.State
+		if !c.OpenedAt.IsZero() {
+			state += ", opened " + ago(now, c.OpenedAt)
+		}
+		if c.RetryAt.After(now) {
+			state += ", one job tries in " + round(c.RetryAt.Sub(now))
+		}
+		if c.HeldUntil.After(now) {
+			state += ", held for " + round(c.HeldUntil.Sub(now))
+		}
+		t.row(printable(c.Endpoint), state)
+	}
+	text := t.String() + "\n"
+	if s.CircuitsLeft > 0 {
+		text += fmt.Sprintf("and %d more\n", s.CircuitsLeft)
+	}
+	return text + "\n"
 }
 
 func pausedText(p *adminapi.Pull, now time.Time, otherwise string) string {

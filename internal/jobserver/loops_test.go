@@ -40,7 +40,8 @@ func (s *steps) ListReplays(context.Context, int, string) ([]store.Replay, error
 func (s *steps) Definitions(context.Context, store.DefinitionKind) ([]store.Definition, error) {
 	return nil, nil
 }
-func (s *steps) Cursor(context.Context, string) (int64, error) { return 0, nil }
+func (s *steps) AwaitEvents(ctx context.Context, _ int64) error { <-ctx.Done(); return ctx.Err() }
+func (s *steps) Cursor(context.Context, string) (int64, error)  { return 0, nil }
 
 func (s *steps) Sweep(context.Context) (store.Swept, error) {
 	now := time.Now()

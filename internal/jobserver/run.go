@@ -48,6 +48,7 @@ func (s *Server) Run(ctx context.Context) error {
 		{"recovering leases", s.sweep, sweepAtMost, nil},
 		{"removing old jobs", s.retain, retainEvery, nil},
 		{"keeping what was defined in force", s.again, againEvery, nil},
+		{"telling of events", (&teller{server: s, after: s.tellFrom}).step, sweepAtMost, nil},
 		{"working on replays", (&replayer{server: s, next: map[string]time.Time{}}).step, replayLook, s.replays},
 	} {
 		loops.Go(func() {

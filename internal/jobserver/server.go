@@ -68,6 +68,7 @@ type Server struct {
 	config   Config // checked, with its defaults
 	defined  definitions
 	opened   bool
+	tellFrom int64                        // the newest event when it was opened: later ones are told in the log
 	putAt    map[job.SchemaHash]time.Time // when each schema was kept last
 }
 
@@ -99,6 +100,9 @@ func (s *Server) Open(ctx context.Context) error {
 	}
 	if has {
 		s.contracts.Store(true)
+	}
+	if s.tellFrom, err = s.store.LastEvent(ctx); err != nil {
+		return fmt.Errorf("jobs: %w", err)
 	}
 	s.opened = true
 	return s.apply(ctx)
