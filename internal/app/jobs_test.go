@@ -707,5 +707,5 @@ func TestStatusShowsOpenCircuits(t *testing.T) {
 	if !strings.Contains(text, `"circuits":[{"endpoint":"far","state":"open","opened_at":"`) {
 		t.Errorf("%s", text)
 	}
-	eventually(t, "the log tells of it", func() bool { return w.told("level=WARN", "a circuit opened", "endpoint=far") })
+	eventually(t, "the log tells of it", func() bool { return w.told(`"WARN"`, `"a circuit opened"`, `"endpoint":"far"`) })
 }
