@@ -76,6 +76,7 @@ func (a *App) mountJobs(c *config.Config) (unmount []func(), err error) {
 	}
 	return a.mount(c.Jobs.Listen, conf, map[string]http.Handler{
 		"/v3/":     httpapi.Handler(a.jobs.API(a.opts.Version)),
+		"/metrics": a.metrics.Handler(),
 		"/healthz": http.HandlerFunc(a.healthz),
 		"/readyz":  http.HandlerFunc(a.readyz),
 	}, "jobs.listen")

@@ -408,7 +408,7 @@ func TestOwnListener(t *testing.T) {
 	}{
 		{"127.0.0.1:2", "/v3/status", "", 200}, {"127.0.0.1:2", "/v3/queues", key, 404},
 		{"127.0.0.1:3", "/v3/status", key, 404}, {"127.0.0.1:3", "/v3/queues", key, 200}, {"127.0.0.1:3", "/v3/queues", "", 401},
-		{"127.0.0.1:3", "/healthz", "", 200}, {"127.0.0.1:3", "/readyz", "", 200}, {"127.0.0.1:3", "/metrics", "", 404},
+		{"127.0.0.1:3", "/healthz", "", 200}, {"127.0.0.1:3", "/readyz", "", 200}, {"127.0.0.1:3", "/metrics", "", 200},
 	} {
 		if got, text := w.ask(http.MethodGet, c.address, c.path, c.key, ""); got != c.want {
 			t.Errorf("%s%s: %d, want %d: %s", c.address, c.path, got, c.want, text)
