@@ -21,10 +21,8 @@ const (
 	// another, and the counts begin anew.
 	sqlBringBack = `UPDATE attempt SET "end"=NULL, reason=NULL, next_run_at=?, note=?, all_charged=0, lost=0, lost_row=0, unreceived=0
 		WHERE n=?`
-	sqlDeleteLog      = "DELETE FROM log WHERE seq=?"
-	sqlDeleteAttempts = "DELETE FROM attempt WHERE seq=?"
-	sqlBringBackNote  = "SELECT note FROM attempt WHERE n=?"
-	sqlBringBackJob   = "SELECT policy, timeout_ms, length(payload)+coalesce(length(head), 0), uniq FROM job WHERE seq=?"
+	sqlBringBackNote = "SELECT note FROM attempt WHERE n=?"
+	sqlBringBackJob  = "SELECT policy, timeout_ms, length(payload)+coalesce(length(head), 0), uniq FROM job WHERE seq=?"
 )
 
 // found is a job that somebody does something to, as the writer finds it.
@@ -243,8 +241,13 @@ func (t *tx) delete(h *found, by string) error {
 	if err := t.over(h.seq, job.Cancelled); err != nil {
 		return err
 	}
-	for _, text := range []string{sqlDeleteLog, sqlDeleteAttempts, sqlUniqueGone} {
-		if _, err := t.exec(text, h.seq); err != nil {
+	if _, err := t.exec(sqlUniqueGone, h.seq); err != nil {
+		return err
+	}
+	if gone, err := t.removeHistory(h.seq, noEnd); err != nil {
+		return err
+	} else if !gone {
+		if _, err := t.exec(sqlLeftoverNew, h.seq); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ const (
 // inserts find nothing, and what moves transactions and files has no plan.
 var inserts = []string{
 	sqlTally, sqlIdemNew, sqlLaneNew, sqlJobNew, sqlReadyNew, sqlPolicyNew, sqlAttempt, sqlLogNew, sqlPause, sqlAddKey, sqlBrought,
-	sqlCircuit, sqlDefinitionNew, sqlEvent, sqlEventsGoneSet, sqlReaderNew, sqlReplayNew, sqlSalt, sqlSchemaNew, sqlUniqueNew,
+	sqlCircuit, sqlDefinitionNew, sqlEvent, sqlEventsGoneSet, sqlReaderNew, sqlReplayNew, sqlSalt, sqlSchemaNew, sqlUniqueNew, sqlLeftoverNew,
 	sqlBegin, sqlCommit, sqlRollback, sqlCheckpoint, sqlWALSize,
 }
 
@@ -68,17 +68,17 @@ var plans = map[string]string{
 	sqlCircuitGone: "SEARCH circuit USING PRIMARY KEY (endpoint=?)",
 
 	// By hand.
-	sqlHandJob:        jobOf,
-	sqlHandLast:       attemptsBy,
-	sqlReadyAt:        "SEARCH ready USING PRIMARY KEY (lane=? AND run_at=? AND seq=?)",
-	sqlReadyGone:      "SEARCH ready USING PRIMARY KEY (lane=? AND run_at=? AND seq=?)",
-	sqlReadyHead:      "SEARCH ready USING PRIMARY KEY (lane=?)",
-	sqlCancel:         runningOf,
-	sqlBringBack:      attemptAt,
-	sqlBringBackNote:  attemptAt,
-	sqlBringBackJob:   jobOf,
-	sqlDeleteLog:      "SEARCH log USING PRIMARY KEY (seq=?)",
-	sqlDeleteAttempts: attemptsBy,
+	sqlHandJob:       jobOf,
+	sqlHandLast:      attemptsBy,
+	sqlReadyAt:       "SEARCH ready USING PRIMARY KEY (lane=? AND run_at=? AND seq=?)",
+	sqlReadyGone:     "SEARCH ready USING PRIMARY KEY (lane=? AND run_at=? AND seq=?)",
+	sqlReadyHead:     "SEARCH ready USING PRIMARY KEY (lane=?)",
+	sqlCancel:        runningOf,
+	sqlBringBack:     attemptAt,
+	sqlBringBackNote: attemptAt,
+	sqlBringBackJob:  jobOf,
+	sqlLeftover:      "SCAN leftover",
+	sqlLeftoverGone:  "SEARCH leftover USING INTEGER PRIMARY KEY (rowid=?)",
 
 	// Replays.
 	sqlReplay:     "SEARCH replay USING INDEX sqlite_autoindex_replay_1 (id=?)",
@@ -194,6 +194,7 @@ var scans = map[string]string{
 	sqlEventsOld:     "its LIMIT",
 	sqlSchemaSize:    "maxSchemas",
 	sqlAnySchema:     "its LIMIT",
+	sqlLeftover:      "its LIMIT",
 	sqlPolicyCount:   "its LIMIT",
 	sqlListLanes:     "its LIMIT",
 	sqlUniqueAny:     "the first row",

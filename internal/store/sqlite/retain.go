@@ -80,6 +80,11 @@ func (s *Store) Retain(ctx context.Context, r store.Retention) (store.More, erro
 		s.retain.set(k.kind, step.to)
 		more = more || step.more
 	}
+	left, err := s.removeLeftovers(ctx)
+	if err != nil {
+		return false, err
+	}
+	more = more || left
 	events, err := s.retainEvents(ctx, r.Events)
 	if err != nil {
 		return false, err
@@ -175,10 +180,7 @@ func (r *retainStep) remove(t *tx, e endedAttempt) (gone bool, err error) {
 	if last != e.n {
 		return true, nil // there is nothing to do
 	}
-	if n, err := t.exec(sqlRetainLog, e.seq, retainOf); err != nil || n == retainOf {
-		return false, err
-	}
-	if n, err := t.exec(sqlRetainAttempt, e.seq, e.n, retainOf); err != nil || n == retainOf {
+	if gone, err := t.removeHistory(e.seq, e.n); err != nil || !gone {
 		return false, err
 	}
 	if _, err := t.exec(sqlRetainEnd, e.n); err != nil {
@@ -194,6 +196,9 @@ func (r *retainStep) remove(t *tx, e endedAttempt) (gone bool, err error) {
 		return false, err
 	}
 	if !there {
+		if n, err := t.exec(sqlLeftoverGone, e.seq); err != nil || n == 1 {
+			return true, err // it was deleted by hand, and this was the last of it
+		}
 		return false, t.diverge("attempt %d is of a job that is not there", e.n)
 	}
 	if key != nil {

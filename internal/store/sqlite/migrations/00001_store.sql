@@ -183,6 +183,12 @@ CREATE TABLE log (
     PRIMARY KEY (seq, attempt, n)
 ) STRICT, WITHOUT ROWID;
 
+-- leftover holds the jobs that were deleted, of which attempts and lines are still to
+-- be removed.
+CREATE TABLE leftover (
+    seq INTEGER NOT NULL PRIMARY KEY
+) STRICT;
+
 -- pause holds the gates that are shut by hand.
 CREATE TABLE pause (
     kind  TEXT NOT NULL CHECK (kind IN ('queue', 'endpoint')),
