@@ -6,7 +6,6 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
@@ -231,44 +230,6 @@ func answerOf(l *lease) store.Answer {
 	return a
 }
 
-// addLog keeps lines until they are MaxLog bytes. Lines that are there already
-// count once.
-func (t *tx) addLog(l *lease, lines []job.LogLine) error {
-	t.move(l)
-	size := &l.log
-	if !size.read {
-		if _, err := t.one(sqlLogSize, func(r *row) error { size.lines, size.bytes = int(r.int(0)), int(r.int(1)); return nil }, l.seq, l.attempt); err != nil {
-			return err
-		}
-		size.read = true
-	}
-	for _, line := range lines {
-		if size.cut || size.lines >= maxLogLines || size.bytes+len(line.Message) > store.MaxLog {
-			there, err := t.one(sqlLogHas, func(*row) error { return nil }, l.seq, l.attempt, line.Seq)
-			if err != nil {
-				return err
-			}
-			if there || size.cut {
-				continue
-			}
-			size.cut = true
-			if _, err := t.exec(sqlLogCut, l.seq); err != nil {
-				return err
-			}
-			continue
-		}
-		n, err := t.exec(sqlLogNew, l.seq, l.attempt, line.Seq, millis(line.At), line.Level, line.Message)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			size.lines++
-			size.bytes += len(line.Message)
-		}
-	}
-	return nil
-}
-
 // runOf is what decisions need of a lease; the policy only where runWithPolicy
 // is asked.
 func (t *tx) runOf(l *lease) job.Run {
@@ -404,31 +365,6 @@ func join(a, b string) string {
 		return a + "; " + b
 	}
 	return a + b
-}
-
-// handBack makes room for an attempt that is handed back, which nothing counts: a
-// job may be, for ever. Of all workers' the hand-back goes that lies
-// store.HandBacks attempts back. Of the relay's the one before goes, and the note
-// of the one that stands for both is returned: a destination that is down for a
-// month costs each of its jobs a row.
-func (t *tx) handBack(l *lease, note string) (string, error) {
-	if old := l.attempt - store.HandBacks; old > 0 {
-		n, err := t.exec(sqlHandBackOld, l.seq, old)
-		if err == nil && n > 0 {
-			_, err = t.exec(sqlLogOld, l.seq, old)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	if l.attempt == 1 || !strings.HasPrefix(l.worker, store.RelayWorker) {
-		return note, nil
-	}
-	_, err := t.one(sqlHandBack, func(r *row) error {
-		note = store.HandBackNote(r.text(0), note)
-		return nil
-	}, l.seq, l.attempt-1)
-	return note, err
 }
 
 // flag is a column of 0 or 1.

@@ -90,7 +90,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		name  string
 		tests []test
 	}{
-		{"create", createTests}, {"claim", claimTests}, {"wait", waitTests}, {"report", reportTests}, {"lapse", lapseTests},
+		{"create", createTests}, {"claim", claimTests}, {"wait", waitTests}, {"report", reportTests}, {"hand-backs", handBackTests}, {"lapse", lapseTests},
 		{"logs", logTests}, {"read", readTests}, {"gates", gateTests}, {"circuits", circuitTests}, {"by hand", handTests}, {"events", eventTests}, {"replays", replayTests}, {"definitions", definitionTests}, {"keys", keyTests}, {"letters", letterTests},
 		{"upkeep", upkeepTests}, {"restart", restartTests}, {"together", togetherTests},
 	} {
