@@ -62,6 +62,25 @@ func (s *Server) begin(ctx context.Context, name string) error {
 	return s.moveOn(ctx, name, had, last, nil)
 }
 
+// beginNew lets subscriptions begin that never did, the configuration's new ones.
+// It is done when they come in force and not by their loops, which Run starts: a
+// job that was made before is theirs too. s.changing is held.
+func (s *Server) beginNew(ctx context.Context, now *settings) error {
+	if s.deliver == nil {
+		return nil // nobody would ever work them
+	}
+	for name := range now.subs {
+		_, begun, err := s.cursor(ctx, name)
+		if err == nil && !begun {
+			err = s.begin(ctx, name)
+		}
+		if err != nil && !errors.Is(err, store.ErrStatus) {
+			return err // of ErrStatus another node was quicker
+		}
+	}
+	return nil
+}
+
 // runSubscriptions keeps a loop for every subscription that is in force, until ctx
 // ends.
 func (s *Server) runSubscriptions(ctx context.Context) {
@@ -146,8 +165,8 @@ func (p *pump) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !begun { // the configuration's, at its first start
-		return s.begin(ctx, p.sub.name)
+	if !begun { // apply lets it begin; where the store refused that, it is tried again
+		return s.Refresh(ctx)
 	}
 	if err := s.store.AwaitEvents(ctx, from); err != nil {
 		return err

@@ -153,7 +153,8 @@ func (s *Server) rebuild() {
 	s.settings.Store(next)
 }
 
-// apply tells the store the numbers and the schemas that the settings name.
+// apply tells the store the numbers and the schemas that the settings name, and
+// which events are wanted.
 // s.changing is held.
 func (s *Server) apply(ctx context.Context) error {
 	now := s.settings.Load()
@@ -165,6 +166,9 @@ func (s *Server) apply(ctx context.Context) error {
 	}
 	if err := s.wantEvents(ctx, now); err != nil {
 		return err
+	}
+	if err := s.beginNew(ctx, now); err != nil {
+		return fmt.Errorf("the subscriptions: %w", err)
 	}
 	s.wake(s.pumps)
 	return nil
