@@ -47,7 +47,7 @@ type NewReplay struct {
 // knows. Pointers of its *InvalidError are into {action, filter, …}.
 func (n NewReplay) checked(by Principal, now time.Time) (store.Replay, error) {
 	var c checker
-	r := store.Replay{Action: n.Action, Selection: n.Selection, Uncertainty: n.Uncertainty, PerSecond: n.PerSecond, CreatedBy: by.Name, CreatedAt: now, State: store.ReplayRunning}
+	r := store.Replay{Action: n.Action, Selection: n.Selection, Uncertainty: n.Uncertainty, PerSecond: n.PerSecond, CreatedBy: by.Name, CreatedKey: by.ID, CreatedAt: now, State: store.ReplayRunning}
 	if r.Action == "" {
 		r.Action = store.ActionRetry
 	}
@@ -155,6 +155,15 @@ func (p Principal) seesReplay(r store.Replay) bool {
 	return len(p.Queues) == 0 || r.Selection.Queue != "" && p.Sees(r.Selection.Queue)
 }
 
+// asked reports whether the key is the one that asked for a replay. Its id tells,
+// not its name.
+func (p Principal) asked(r store.Replay) bool {
+	if r.CreatedKey == "" {
+		return p.Name == r.CreatedBy
+	}
+	return p.ID == r.CreatedKey
+}
+
 // Replay returns one that the key sees. store.ErrNotFound.
 func (s *Server) Replay(ctx context.Context, by Principal, id string) (store.Replay, error) {
 	r, err := s.store.Replay(ctx, id)
@@ -181,6 +190,13 @@ func (s *Server) Replays(ctx context.Context, by Principal, limit int, before st
 // ApproveReplay begins one that waits for review. The key must be another than
 // the one that asked for it. Errors: store.ErrNotFound, store.ErrStatus.
 func (s *Server) ApproveReplay(ctx context.Context, by Principal, id string) (store.Replay, error) {
+	r, err := s.Replay(ctx, by, id)
+	if err != nil {
+		return r, err
+	}
+	if by.asked(r) {
+		return r, fmt.Errorf("%w: the key that asked for replay %s can't approve it", store.ErrStatus, id)
+	}
 	return s.moveReplay(ctx, by, id, store.ReplayRunning, store.ReplayReview)
 }
 

@@ -2,10 +2,11 @@ package jobserver
 
 // What these tests would catch: a replay that goes faster than it was told, a
 // selection that reaches queues that the key does not see, jobs of uncertain
-// effect that are brought back unasked.
+// effect that are brought back unasked, a review by the key that asked for it.
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
+	"github.com/pawlhq/pawl/internal/store/sqlite"
 )
 
 func TestPaceKeepsTheRate(t *testing.T) {
@@ -64,6 +66,43 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 	}
 	if !limited.seesReplay(r) || limited.seesReplay(store.Replay{}) {
 		t.Error("who sees it")
+	}
+}
+
+// The id of a key tells who it is: of names the store alone says that no two keys
+// have the same.
+func TestAReviewIsByAnotherKey(t *testing.T) {
+	st := open(t, sqlite.Options{})
+	s := opened(t, st, twoQueues)
+	asked := func(by Principal) string {
+		t.Helper()
+		r, err := s.AddReplay(t.Context(), by, NewReplay{Review: WithReview})
+		must(t, err)
+		return r.ID
+	}
+	alice := Principal{ID: "key_1", Name: "alice"}
+	mine, next := asked(alice), asked(alice)
+	older := store.Replay{ID: "rpl_older", Action: store.ActionRetry, State: store.ReplayReview, CreatedBy: "alice"}
+	must(t, st.AddReplay(t.Context(), older))
+	for _, c := range []struct {
+		what, id string
+		by       Principal
+		allowed  bool
+	}{
+		{"the key itself", mine, alice, false},
+		{"the key itself, under another name", mine, Principal{ID: "key_1", Name: "bob"}, false},
+		{"another key", mine, Principal{ID: "key_2", Name: "bob"}, true},
+		{"another key that has the name of the first", next, Principal{ID: "key_3", Name: "alice"}, true},
+		{"the name, where an older pawl kept no id", older.ID, alice, false},
+		{"another name, where an older pawl kept no id", older.ID, Principal{ID: "key_2", Name: "bob"}, true},
+	} {
+		r, err := s.ApproveReplay(t.Context(), c.by, c.id)
+		switch {
+		case c.allowed && (err != nil || r.State != store.ReplayRunning || r.ApprovedBy != c.by.Name):
+			t.Errorf("%s: %+v %v", c.what, r, err)
+		case !c.allowed && !errors.Is(err, store.ErrStatus):
+			t.Errorf("%s approved it: %v", c.what, err)
+		}
 	}
 }
 

@@ -73,7 +73,8 @@ type Replays interface {
 	Replay(ctx context.Context, id string) (Replay, error)
 	ListReplays(ctx context.Context, limit int, before string) ([]Replay, error)
 	// MoveReplay sets the state where the move is legal, else ErrStatus, and notes
-	// by whom. It returns the replay then.
+	// by whom; that another key reviews it is for the caller to see to. It returns
+	// the replay then.
 	MoveReplay(ctx context.Context, id string, to ReplayState, by, why string) (Replay, error)
 	// StepReplay does the next up to n jobs of one that is running: takes them in
 	// the order of their death, acts on those that still fit, moves the cursor on,
@@ -132,8 +133,11 @@ type Replay struct {
 	StopShare float64
 	State     ReplayState
 	// Why says what brought it into its state, where that was no step.
-	Why                    string
-	CreatedBy, ApprovedBy  string
+	Why                   string
+	CreatedBy, ApprovedBy string // the names of keys
+	// CreatedKey is the id of the key that asked for it: another one reviews it.
+	// One that was kept by an older pawl has none.
+	CreatedKey             string
 	CreatedAt, EndedAt     time.Time
 	Total                  int64 // by the preview
 	Done, Skipped          int64 // acted on; passed over because they did not fit any more

@@ -267,8 +267,6 @@ func (s *Store) MoveReplay(ctx context.Context, id string, to store.ReplayState,
 		switch {
 		case !r.State.MayBecome(to):
 			return fmt.Errorf("%w: the replay is %s and can't become %s", store.ErrStatus, r.State, to)
-		case r.State == store.ReplayReview && to == store.ReplayRunning && by == r.CreatedBy:
-			return fmt.Errorf("%w: the key that asked for it can't approve it", store.ErrStatus)
 		case r.State == store.ReplayReview && to == store.ReplayRunning:
 			r.ApprovedBy = by
 		case r.State == store.ReplayStopped && to == store.ReplayRunning:
