@@ -46,7 +46,7 @@ func appendDuration(b []byte, d time.Duration) []byte {
 }
 
 // timeForm is RFC 3339 with milliseconds, of a time in UTC.
-const timeForm = `"2006-01-02T15:04:05.000Z"`
+const timeForm = `"` + job.TimeForm + `"`
 
 func appendTime(b []byte, t time.Time) []byte { return t.UTC().AppendFormat(b, timeForm) }
 

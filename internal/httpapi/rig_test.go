@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -146,8 +147,16 @@ func (r *rig) callCtx(ctx context.Context, key, method, path, body string, heade
 	if err != nil {
 		r.Fatal(err)
 	}
+	for _, at := range timeText.FindAllString(string(text), -1) {
+		if _, err := time.Parse(`"`+job.TimeForm+`"`, at); err != nil {
+			r.Errorf("%s %s: the time %s is not RFC 3339 in UTC with milliseconds", method, path, at)
+		}
+	}
 	return answer{r, resp.StatusCode, resp.Header, text}
 }
+
+// timeText is what looks like a time in an answer.
+var timeText = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:[^"\\]*"`)
 
 // is checks that an answer went well and is of the type.
 func is[T any](a answer, status int) (v T) {

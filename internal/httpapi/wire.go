@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawlhq/pawl/internal/core/job"
 )
 
 // The bodies of requests and answers. Durations are text such as 1m30s or 7d;
@@ -16,7 +18,7 @@ import (
 type Time string
 
 // wireTime writes a moment as the API has it.
-func wireTime(t time.Time) Time { return Time(t.UTC().Format("2006-01-02T15:04:05.000Z")) }
+func wireTime(t time.Time) Time { return Time(t.UTC().Format(job.TimeForm)) }
 
 // Schema is its form in the OpenAPI document.
 func (Time) Schema(huma.Registry) *huma.Schema {

@@ -5,6 +5,7 @@ import (
 	"encoding/json/v2"
 	"strconv"
 
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -26,7 +27,7 @@ type eventJSON struct {
 // EventJSON is an event as subscriptions get it and /v3/events writes it.
 func EventJSON(e store.Event) ([]byte, error) {
 	w := eventJSON{
-		ID: strconv.FormatInt(e.ID, 10), Type: e.Type, At: e.At.UTC().Format("2006-01-02T15:04:05.000Z"), Job: e.Job, Queue: e.Queue,
+		ID: strconv.FormatInt(e.ID, 10), Type: e.Type, At: e.At.UTC().Format(job.TimeForm), Job: e.Job, Queue: e.Queue,
 		Task: e.Task, Version: e.Version, Endpoint: e.Endpoint, Data: e.Data,
 	}
 	if len(w.Data) == 0 {

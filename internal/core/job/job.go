@@ -2,6 +2,10 @@ package job
 
 import "time"
 
+// TimeForm is how a time in UTC is written for programs: RFC 3339 with exactly
+// milliseconds, so that texts of one length sort as times do.
+const TimeForm = "2006-01-02T15:04:05.000Z"
+
 // Job is a job as a reader sees it. Times are the store's, with milliseconds.
 type Job struct {
 	ID       string

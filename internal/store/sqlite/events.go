@@ -36,14 +36,24 @@ type eventData struct {
 	Outcome    job.Outcome `json:"outcome,omitzero"`
 	Reason     job.Reason  `json:"reason,omitzero"`
 	Error      *job.Error  `json:"error,omitzero"`
-	RunAt      time.Time   `json:"run_at,omitzero"`
+	RunAt      stamp       `json:"run_at,omitzero"`
 	By         string      `json:"by,omitzero"`
 	Why        string      `json:"why,omitzero"`
 	State      string      `json:"state,omitzero"`
 	Generation int64       `json:"generation,omitzero"`
-	RetryAt    time.Time   `json:"retry_at,omitzero"`
-	HeldUntil  time.Time   `json:"held_until,omitzero"`
+	RetryAt    stamp       `json:"retry_at,omitzero"`
+	HeldUntil  stamp       `json:"held_until,omitzero"`
 	Synthetic  bool        `json:"synthetic,omitzero"`
+}
+
+// stamp is a time in an event, in Unix milliseconds; 0 for none.
+type stamp int64
+
+func stampOf(t time.Time) stamp { return stamp(millis(t)) }
+
+// AppendText writes the time in the form of every other one.
+func (s stamp) AppendText(b []byte) ([]byte, error) {
+	return at(int64(s)).AppendFormat(b, job.TimeForm), nil
 }
 
 // newEvent is an event on its way into the file.
@@ -110,13 +120,13 @@ func (t *tx) circuitMoved(g *gate, moves []circuit.Move, by string) {
 			kind = store.CircuitHalfOpen
 		case circuit.Closed:
 		}
-		t.gateEvent(kind, g.name, eventData{Generation: m.Generation, By: by, RetryAt: g.circuit.RetryAt})
+		t.gateEvent(kind, g.name, eventData{Generation: m.Generation, By: by, RetryAt: stampOf(g.circuit.RetryAt)})
 	}
 }
 
 // held tells that an endpoint asked to be left alone.
 func (t *tx) held(g *gate) {
-	t.gateEvent(store.EndpointHeld, g.name, eventData{HeldUntil: g.circuit.HeldUntil})
+	t.gateEvent(store.EndpointHeld, g.name, eventData{HeldUntil: stampOf(g.circuit.HeldUntil)})
 }
 
 // flushEvents writes the events of the transaction.

@@ -210,7 +210,7 @@ func (t *tx) bringBack(h *found, by string, u store.Uncertainty) error {
 		return err
 	}
 	h.lane.tally.failed--
-	t.jobEvent(store.JobRetried, h.seq, h.lane, eventData{Attempt: h.attempt, Reason: h.reason, RunAt: at(t.now), By: by})
+	t.jobEvent(store.JobRetried, h.seq, h.lane, eventData{Attempt: h.attempt, Reason: h.reason, RunAt: stamp(t.now), By: by})
 	return t.ready(h.lane, t.now, h.seq, h.attempt, job.Counts{}, policy, timeout, bytes)
 }
 

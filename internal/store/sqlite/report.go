@@ -348,7 +348,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 
 // endEvent tells what the end of an attempt made of its job.
 func (t *tx) endEvent(l *lease, x job.Transition, e ending, runAt int64) {
-	d := eventData{Attempt: l.attempt, Outcome: x.Outcome, Reason: x.Reason, Error: e.told, RunAt: at(runAt)}
+	d := eventData{Attempt: l.attempt, Outcome: x.Outcome, Reason: x.Reason, Error: e.told, RunAt: stamp(runAt)}
 	switch {
 	case x.To == job.Succeeded:
 		t.jobEvent(store.JobSucceeded, l.seq, l.lane, d)

@@ -78,7 +78,7 @@ var eventTests = []test{
 		r.same("events", []store.EventType{
 			store.CircuitOpened, store.QueuePaused, store.QueueResumed, store.EndpointPaused, store.EndpointResumed, store.CircuitClosed, store.EndpointHeld,
 		}, types(got))
-		if e := got.Events[0]; e.Endpoint != "e" || e.Job != "" || string(e.Data) != `{"generation":1,"retry_at":"2026-12-01T09:01:00Z"}` {
+		if e := got.Events[0]; e.Endpoint != "e" || e.Job != "" || string(e.Data) != `{"generation":1,"retry_at":"2026-12-01T09:01:00.000Z"}` {
 			r.Errorf("%+v %s", e, e.Data)
 		}
 		if c := r.circuit(); c.State != circuit.Closed {
