@@ -95,14 +95,15 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.cleanup.add(a.state.Close)
-	if a.jobs, err = OpenJobs(c, a.log); err != nil {
-		return nil, err
-	}
-	a.cleanup.add(a.jobs.Close)
-	trace, err := a.observe(c)
+	trace, err := a.trace(c)
 	if err != nil {
 		return nil, err
 	}
+	if a.jobs, err = openJobs(c, a.log, trace.jobs()); err != nil {
+		return nil, err
+	}
+	a.cleanup.add(a.jobs.Close)
+	a.observe(c)
 	a.hub = ingress.New(ingress.Options{Listen: o.Listen, Log: a.log})
 	a.cleanup.add(a.closeHub)
 	defer a.hub.Hold()() // a caller that is early finds every path and the first key
@@ -138,8 +139,8 @@ func New(o Options) (_ *App, err error) {
 	return a, nil
 }
 
-// observe makes what looks on: metrics, log lines, the live view, traces.
-func (a *App) observe(c *config.Config) (*Tracing, error) {
+// observe makes what looks on: metrics, log lines, the live view.
+func (a *App) observe(c *config.Config) {
 	a.metrics = telemetry.New(telemetry.Options{
 		Version: a.opts.Version, Revision: a.opts.Revision, Snapshot: a.snapshot, StateFolder: c.State,
 		Problem: func(err error) { a.log.Warn("metrics", "error", err) },
@@ -153,6 +154,11 @@ func (a *App) observe(c *config.Config) (*Tracing, error) {
 		sinks = append(sinks, a.opts.Events)
 	}
 	a.events = scrubEvents(a.redact.Redact, event.Tee(sinks...))
+}
+
+// trace makes what follows messages and jobs; nil where the configuration has no
+// traces.
+func (a *App) trace(c *config.Config) (*Tracing, error) {
 	if c.Traces.Endpoint == "" {
 		return nil, nil
 	}

@@ -37,13 +37,19 @@ type Jobs struct {
 // OpenJobs opens the store that the configuration names and takes its lock. The
 // caller has the state folder. It is nil where the configuration has no jobs.
 // A store that another pawl has is a *LockedError.
-func OpenJobs(c *config.Config, log *slog.Logger) (*Jobs, error) {
+func OpenJobs(c *config.Config, log *slog.Logger) (*Jobs, error) { return openJobs(c, log, nil) }
+
+// openJobs is OpenJobs with traces; nil is none.
+func openJobs(c *config.Config, log *slog.Logger, trace *jobTracing) (*Jobs, error) {
 	if c.Jobs == nil {
 		return nil, nil
 	}
-	s, err := sqlite.Open(context.Background(), sqlite.Options{
-		Path: c.Jobs.File, Log: log, AllowNetwork: c.Jobs.NetworkFilesystem == config.NetworkFilesystemAllowed,
-	})
+	so := sqlite.Options{Path: c.Jobs.File, Log: log, AllowNetwork: c.Jobs.NetworkFilesystem == config.NetworkFilesystemAllowed}
+	jo := jobserver.Options{Config: jobsConfig(c.Jobs), Log: log}
+	if trace != nil {
+		so.Ended, jo.Trace = trace.ended, trace
+	}
+	s, err := sqlite.Open(context.Background(), so)
 	if locked, ok := errors.AsType[*LockedError](err); ok {
 		return nil, locked
 	}
@@ -53,7 +59,8 @@ func OpenJobs(c *config.Config, log *slog.Logger) (*Jobs, error) {
 	j := &Jobs{store: s, log: log}
 	j.stopping, j.stop = context.WithCancel(context.Background())
 	j.deliver = newEventDeliverer(c.Jobs, j.stopping, log)
-	j.server, err = jobserver.NewServer(jobserver.Options{Store: s, Config: jobsConfig(c.Jobs), Deliver: j.deliver, Log: log})
+	jo.Store, jo.Deliver = s, j.deliver
+	j.server, err = jobserver.NewServer(jo)
 	if err == nil {
 		err = j.server.Open(context.Background())
 	}

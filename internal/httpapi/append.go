@@ -111,7 +111,7 @@ func (a *api) appendJob(b []byte, j *job.Job, d detail) []byte {
 		}
 		b = appendText(b, tag)
 	}
-	b = appendTextOrNull(append(b, `],"traceparent":`...), j.Trace)
+	b = appendTrace(append(b, ']'), j.Trace)
 	b = appendDuration(append(b, `,"timeout":`...), j.Timeout)
 	b = appendTime(append(b, `,"run_at":`...), j.RunAt)
 	b = appendTime(append(b, `,"created_at":`...), j.CreatedAt)
@@ -254,6 +254,15 @@ func appendAttempt(b []byte, t *job.Attempt) []byte {
 	return append(b, '}')
 }
 
+// appendTrace writes a trace context.
+func appendTrace(b []byte, t job.Trace) []byte {
+	b = appendTextOrNull(append(b, `,"traceparent":`...), t.Parent())
+	if state := t.State(); state != "" {
+		b = appendText(append(b, `,"tracestate":`...), state)
+	}
+	return b
+}
+
 func (a *api) appendClaim(b []byte, c *store.Claim) []byte {
 	b = appendTime(append(b, `{"now":`...), c.Now)
 	b = append(b, `,"jobs":[`...)
@@ -269,7 +278,7 @@ func (a *api) appendClaim(b []byte, c *store.Claim) []byte {
 		b = appendTime(append(b, `,"lease_expires_at":`...), got.LeaseUntil)
 		b = appendTime(append(b, `,"deadline":`...), got.Deadline)
 		b = appendText(append(b, `,"idempotency_key":`...), got.Job.ID)
-		b = append(b, '}')
+		b = append(appendTrace(b, got.Trace), '}')
 	}
 	return append(b, `]}`...)
 }

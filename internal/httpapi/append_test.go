@@ -30,7 +30,7 @@ func richJob() *job.Job {
 	return &job.Job{
 		ID: "job_01k00000000000000000000000", Queue: "emails", Task: "send", Version: "2", Endpoint: "mailer", Priority: -3,
 		Content: job.Content{Payload: []byte(`{ "user_id" : 7.0 , "z":"\u00e9" }`)}, Tags: []string{"a", "b:c"},
-		Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Timeout: 90 * time.Second,
+		Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 a=1,b=2", Timeout: 90 * time.Second,
 		Policy: job.Snapshot{
 			Policy: job.Policy{MaxAttempts: 8, Initial: 10 * time.Second, Factor: 2.5, MaxDelay: time.Hour, Jitter: 1e-9},
 			From:   job.Levels{MaxAttempts: job.LevelJob, Initial: job.LevelQueue, Factor: job.LevelProject, MaxDelay: job.LevelBuiltIn, Jitter: job.LevelJob},
@@ -115,7 +115,7 @@ func silent() *api { return &api{log: slog.New(slog.DiscardHandler)} }
 func TestAJobIsWrittenAsItsType(t *testing.T) {
 	got := string(silent().appendJob(nil, richJob(), withAttempts))
 	want := `{"id":"job_01k00000000000000000000000","queue":"emails","task":"send","version":"2","endpoint":"mailer","status":"failed","priority":-3,` +
-		`"payload":{ "user_id" : 7.0 , "z":"\u00e9" },"tags":["a","b:c"],"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",` +
+		`"payload":{ "user_id" : 7.0 , "z":"\u00e9" },"tags":["a","b:c"],"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","tracestate":"a=1,b=2",` +
 		`"timeout":"1m30s","run_at":"2026-12-01T03:00:01.007Z","created_at":"2026-12-01T03:00:00.007Z","finished_at":"2026-12-01T03:01:00.007Z",` +
 		`"attempt":3,"attempts_charged":2,"lost":1,"unreceived":4,` +
 		`"retry":{"max_attempts":8,"initial":"10s","factor":2.5,"max_delay":"1h","jitter":1e-09},` +

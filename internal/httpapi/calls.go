@@ -73,12 +73,12 @@ var calls = []call{
 	{
 		Call: Call{http.MethodPost, "/v3/jobs", produce, "Create a job"}, id: "createJob", serve: (*api).create,
 		takes: typeOf[NewJob](), answers: typeOf[Job](), statuses: []int{http.StatusCreated, http.StatusOK},
-		params: []param{keyHeader, traceHeader}, fails: []problem.Type{problem.Conflict},
+		params: []param{keyHeader, traceHeader, stateHeader}, fails: []problem.Type{problem.Conflict},
 	},
 	{
 		Call: Call{http.MethodPost, "/v3/jobs/batch", produce, "Create up to 1,000 jobs, all or none"}, id: "createJobs", serve: (*api).createBatch,
 		takes: typeOf[Batch](), answers: typeOf[BatchAnswer](), statuses: []int{http.StatusCreated, http.StatusOK},
-		params: []param{traceHeader}, fails: []problem.Type{problem.Conflict},
+		params: []param{traceHeader, stateHeader}, fails: []problem.Type{problem.Conflict},
 	},
 	{
 		Call: Call{http.MethodGet, "/v3/jobs", operate, "List jobs, newest first"}, id: "listJobs", serve: (*api).list,

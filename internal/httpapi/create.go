@@ -109,6 +109,16 @@ func (q *request) key() (string, error) {
 	return keys[0], nil
 }
 
+// trace is the trace context that the producer sent; a header that is there twice
+// is none.
+func (q *request) trace() job.Trace {
+	parent := q.Header["Traceparent"]
+	if len(parent) != 1 {
+		return ""
+	}
+	return job.ParseTrace(parent[0], strings.Join(q.Header["Tracestate"], ","))
+}
+
 // mayCreate refuses a job that is not the key's to create.
 func (q *request) mayCreate(n *jobserver.New) error {
 	if n.Kind == job.Synthetic && !q.who.Has(store.ScopeOperate) {
@@ -134,7 +144,7 @@ func (a *api) create(q *request) error {
 	if err != nil {
 		return withMore(err, a.server.Check(q.who, []jobserver.New{n}))
 	}
-	n.Key, n.Trace = key, q.Header.Get("Traceparent")
+	n.Key, n.Trace = key, q.trace()
 	if len(n.Payload) > small { // the answer has it again: room is found before the job is made
 		if err := q.hold.grow(q.Context(), q.hold.bytes+int64(len(n.Payload))); err != nil {
 			return err
@@ -251,7 +261,7 @@ func (a *api) createBatch(q *request) error {
 			r.Array(jobserver.MaxBatch, "jobs", func(int) { jobs = append(jobs, readNew(r, itemMembers)) })
 		})
 	})
-	trace := q.Header.Get("Traceparent")
+	trace := q.trace()
 	for i := range jobs {
 		jobs[i].Trace = trace
 		if refused := q.mayCreate(&jobs[i]); refused != nil {

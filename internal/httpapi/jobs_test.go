@@ -8,6 +8,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -382,5 +383,47 @@ func TestAFailedCheckIsNoDeadLetter(t *testing.T) {
 	check.Reason = job.ReasonExhausted
 	if !deadLetters.passes(check) {
 		t.Error("a dead letter is left out")
+	}
+}
+
+// Would catch: a trace context that is lost between a producer and its worker, or
+// one that is none and is passed on.
+func TestATraceGoesToTheWorker(t *testing.T) {
+	r := newRig(t)
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for _, c := range []struct {
+		what                  string
+		headers               http.Header
+		wantParent, wantState string
+	}{
+		{"both", http.Header{"Traceparent": {trace}, "Tracestate": {"a=1", "b=2"}}, trace, "a=1,b=2"},
+		{"no state", http.Header{"Traceparent": {trace}}, trace, ""},
+		{"two", http.Header{"Traceparent": {trace, trace}}, "", ""},
+		{"none of the kind", http.Header{"Traceparent": {"01-x"}, "Tracestate": {"a=1"}}, "", ""},
+		{"a state alone", http.Header{"Tracestate": {"a=1"}}, "", ""},
+	} {
+		for path, body := range map[string]string{"/v3/jobs": aJob, "/v3/jobs/batch": `{"jobs":[` + aJob + `]}`} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = c.headers.Clone()
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Authorization", "Bearer "+r.secret["produce"])
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			got := r.take()
+			for _, at := range []struct {
+				parent *string
+				state  string
+			}{{got.Traceparent, got.Tracestate}, {got.Job.Traceparent, got.Job.Tracestate}} {
+				if c.wantParent == "" && at.parent != nil || c.wantParent != "" && (at.parent == nil || *at.parent != c.wantParent) || at.state != c.wantState {
+					t.Errorf("%s, %s: %v %q", path, c.what, at.parent, at.state)
+				}
+			}
+		}
 	}
 }

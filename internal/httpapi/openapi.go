@@ -47,6 +47,7 @@ var (
 	endpointPath = param{"endpoint", "path", "The endpoint's name.", nameSchema}
 	waitQuery    = param{"wait", "query", "Answer once the job is finished, or after this long: up to 60s.", waitSchema}
 	traceHeader  = param{"Traceparent", "header", "W3C trace context; the job keeps it and its worker gets it.", textSchema}
+	stateHeader  = param{"Tracestate", "header", "Kept with Traceparent, up to 512 bytes.", textSchema}
 	keyHeader    = param{KeyHeader, "header", "Makes a repeat of the same request return the same job: 200. With another request it is a 409.",
 		&huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(jobserver.MaxKey)}}
 

@@ -69,7 +69,8 @@ type Job struct {
 	PayloadEncoding string     `json:"payload_encoding,omitzero" enum:"text,base64" doc:"How payload stands for the body of a message that is no JSON: as text, or as base64. Left out where payload is the JSON itself."`
 	Message         *Message   `json:"message,omitzero" doc:"For a job that the relay made of a message."`
 	Tags            []string   `json:"tags" nullable:"false"`
-	Traceparent     *string    `json:"traceparent" nullable:"true"`
+	Traceparent     *string    `json:"traceparent" nullable:"true" doc:"W3C trace context: the producer's, or pawl's own below it where pawl makes traces."`
+	Tracestate      string     `json:"tracestate,omitzero"`
 	Timeout         Duration   `json:"timeout" doc:"Of one attempt."`
 	RunAt           Time       `json:"run_at" doc:"When it may run next, or could at its last claim."`
 	CreatedAt       Time       `json:"created_at"`

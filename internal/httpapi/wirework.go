@@ -23,13 +23,15 @@ type Claim struct {
 
 // Claimed is a job under a lease.
 type Claimed struct {
-	Job            Job    `json:"job"`
-	Attempt        int    `json:"attempt"`
-	Lease          string `json:"lease" doc:"The token of every report."`
-	LeaseMS        int64  `json:"lease_ms" doc:"How long the lease still holds: its full length, but for a claim that was asked again. A heartbeat gives it its full length anew."`
-	LeaseExpiresAt Time   `json:"lease_expires_at"`
-	Deadline       Time   `json:"deadline" doc:"When the attempt's timeout ends it, heartbeats or not."`
-	IdempotencyKey string `json:"idempotency_key" doc:"The same over a job's attempts."`
+	Job            Job     `json:"job"`
+	Attempt        int     `json:"attempt"`
+	Lease          string  `json:"lease" doc:"The token of every report."`
+	LeaseMS        int64   `json:"lease_ms" doc:"How long the lease still holds: its full length, but for a claim that was asked again. A heartbeat gives it its full length anew."`
+	LeaseExpiresAt Time    `json:"lease_expires_at"`
+	Deadline       Time    `json:"deadline" doc:"When the attempt's timeout ends it, heartbeats or not."`
+	IdempotencyKey string  `json:"idempotency_key" doc:"The same over a job's attempts."`
+	Traceparent    *string `json:"traceparent" nullable:"true" doc:"W3C trace context that the worker's spans go below: pawl's own span of the attempt where pawl makes traces, else the producer's."`
+	Tracestate     string  `json:"tracestate,omitzero"`
 }
 
 // ReportRequest is what a worker says of its leases.

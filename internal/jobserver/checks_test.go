@@ -286,15 +286,3 @@ queue "short": timeout must be from 1s to 1d, not 1ms`
 		t.Error("a server was made with a bad configuration")
 	}
 }
-
-func TestTraceparent(t *testing.T) {
-	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	if traceparent(good) != good {
-		t.Error("a traceparent was left out")
-	}
-	for _, bad := range []string{"", "x", good + "0", strings.ToUpper(good), strings.Replace(good, "-", "0", 1), strings.Replace(good, "a", "g", 1)} {
-		if got := traceparent(bad); got != "" {
-			t.Errorf("%q is kept as %q", bad, got)
-		}
-	}
-}

@@ -64,7 +64,7 @@ func (s *Server) Claim(ctx context.Context, w Want) (store.Claim, error) {
 	return got, err
 }
 
-// claimed counts what a worker got.
+// claimed counts what a worker got, and says what trace each goes on from.
 func (s *Server) claimed(worker string, got store.Claim) {
 	s.totals.claimed.Add(int64(len(got.Jobs)))
 	now := got.Now
@@ -75,6 +75,9 @@ func (s *Server) claimed(worker string, got store.Claim) {
 	s.runs.begin(got.Jobs, now)
 	for i := range got.Jobs {
 		j := got.Jobs[i].Job
+		if got.Jobs[i].Trace = j.Trace; s.trace != nil {
+			got.Jobs[i].Trace = s.trace.Attempt(j)
+		}
 		s.totals.delay.add(now.Sub(j.RunAt))
 		if j.Policy.Output != (job.SchemaHash{}) {
 			s.contracts.Store(true)

@@ -19,14 +19,12 @@ type New struct {
 	Priority                       int
 	Payload                        []byte // a JSON value that was checked
 	Tags                           []string
-	// Trace is a W3C traceparent. One that is none is left out, as that
-	// standard wants it.
-	Trace   string
-	Retry   job.Overlay
-	Timeout *time.Duration
-	RunAt   *time.Time
-	Delay   *time.Duration
-	Key     string // the idempotency key; "" for none
+	Trace                          job.Trace // the producer's
+	Retry                          job.Overlay
+	Timeout                        *time.Duration
+	RunAt                          *time.Time
+	Delay                          *time.Duration
+	Key                            string // the idempotency key; "" for none
 	// Unique makes it the only job of its queue and task that is not finished and
 	// says so; "" for any number.
 	Unique string
@@ -94,7 +92,9 @@ func (s *Server) Create(ctx context.Context, by Principal, jobs []New) ([]Create
 		return nil, err
 	}
 	s.keepUsed(ctx, now, asked)
+	ended := s.traceNew(asked)
 	stored, err := s.store.Create(ctx, asked)
+	ended(stored, err)
 	if err != nil {
 		return nil, apiKeys.said(err)
 	}
@@ -134,7 +134,7 @@ type creator struct {
 func (c *creator) check(n *New) store.NewJob {
 	made := store.NewJob{
 		Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,
-		Content: job.Content{Payload: n.Payload}, Tags: n.Tags, Trace: traceparent(n.Trace),
+		Content: job.Content{Payload: n.Payload}, Tags: n.Tags, Trace: n.Trace,
 	}
 	if made.Version == "" {
 		made.Version = c.settings.version(n.Task)
@@ -284,24 +284,4 @@ func (c *creator) due(n *New, made *store.NewJob) {
 			c.add("/run_at", "is more than %s ahead", duration.Text(MaxDelay))
 		}
 	}
-}
-
-// traceparent returns a W3C traceparent, or "" where it is none:
-// 00-<32 hex digits>-<16 hex digits>-<2 hex digits>.
-func traceparent(s string) string {
-	const length = 55
-	if len(s) != length {
-		return ""
-	}
-	for i := range length {
-		c := s[i]
-		if i == 2 || i == 35 || i == 52 {
-			if c != '-' {
-				return ""
-			}
-		} else if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ""
-		}
-	}
-	return s
 }

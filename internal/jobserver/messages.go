@@ -76,7 +76,7 @@ func (m messages) Put(ctx context.Context, p connector.Put) (connector.Kept, err
 	asked := store.NewJob{
 		Queue: p.Queue, Task: p.Task, Version: p.Version, Priority: p.Priority,
 		Content: job.Content{Payload: p.Message.Body, Head: message.AppendHead(nil, p.Message)},
-		Trace:   traceOf(p.Message), Policy: q.policy, Timeout: q.Timeout,
+		Trace:   traceOf(ctx, p.Message), Policy: q.policy, Timeout: q.Timeout,
 	}
 	if asked.Task == "" {
 		asked.Task = relayTask
@@ -125,14 +125,6 @@ func (m messages) tellLeft(name string, q *queue, id string) {
 		m.s.log.Warn("a message of an earlier configuration is now a job in a queue that jobs.queues does not name any more: nobody can work it until it does",
 			"queue", name, "job", id)
 	}
-}
-
-// traceOf returns the trace that a message came with, "" for none.
-func traceOf(m *message.Message) string {
-	if v := m.Headers["traceparent"]; len(v) == 1 {
-		return traceparent(v[0])
-	}
-	return ""
 }
 
 // Take waits for messages. The longest timeout stands in the place of each job's
@@ -187,12 +179,14 @@ func relayWorker(name string) string {
 // no source: who takes it gives it its own.
 func messageOf(j *job.Job) (*message.Message, error) {
 	if j.Content.Head != nil {
-		return message.DecodeHead(j.Content.Head, j.Content.Payload)
+		m, err := message.DecodeHead(j.Content.Head, j.Content.Payload)
+		if err == nil {
+			putTrace(m, j.Trace)
+		}
+		return m, err
 	}
 	m := &message.Message{ID: j.ID, Time: j.CreatedAt, ContentType: "application/json", Body: j.Content.Payload}
-	if j.Trace != "" {
-		m.Headers = map[string][]string{"traceparent": {j.Trace}}
-	}
+	putTrace(m, j.Trace)
 	return m, nil
 }
 

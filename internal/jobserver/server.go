@@ -20,6 +20,8 @@ type Options struct {
 	Config Config
 	// Deliver sends events to subscriptions; nil where there are none.
 	Deliver Deliverer
+	// Trace follows jobs; nil is free.
+	Trace Tracer
 	// Log is for what no caller is told; nil drops it.
 	Log *slog.Logger
 }
@@ -49,6 +51,7 @@ type Config struct {
 type Server struct {
 	store    store.Store
 	deliver  Deliverer
+	trace    Tracer
 	log      *slog.Logger
 	settings atomic.Pointer[settings]
 	totals   totals
@@ -76,7 +79,7 @@ type Server struct {
 // once.
 func NewServer(o Options) (*Server, error) {
 	s := &Server{
-		store: o.Store, began: time.Now(), deliver: o.Deliver, log: o.Log,
+		store: o.Store, began: time.Now(), deliver: o.Deliver, trace: o.Trace, log: o.Log,
 		replays: make(chan struct{}, 1), pumps: make(chan struct{}, 1), putAt: map[job.SchemaHash]time.Time{},
 	}
 	if s.log == nil {

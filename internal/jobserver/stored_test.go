@@ -90,7 +90,7 @@ func TestWhatIsCreatedIsStored(t *testing.T) {
 		Queue: "q", Task: "t", Version: "7", Endpoint: "e", Priority: -100, Payload: []byte(`{ "a":1 }`), Tags: []string{"x", "y"}, Trace: trace,
 		Retry: job.Overlay{MaxAttempts: new(50)}, Timeout: new(24 * time.Hour), Delay: new(MaxDelay), Key: strings.Repeat("k", MaxKey),
 	})
-	plain := create(t, s, New{Queue: "q", Task: "t", Payload: []byte("null"), Trace: "none"})
+	plain := create(t, s, New{Queue: "q", Task: "t", Payload: []byte("null")})
 	for _, c := range []struct {
 		made Created
 		want job.Job

@@ -118,7 +118,7 @@ type NewJob struct {
 	Priority                       int
 	Content                        job.Content
 	Tags                           []string
-	Trace                          string
+	Trace                          job.Trace
 	Policy                         job.Snapshot
 	Timeout                        time.Duration
 	Kind                           job.Kind
@@ -199,6 +199,9 @@ type Claimed struct {
 	Lease                string
 	LeaseFor             time.Duration
 	LeaseUntil, Deadline time.Time
+	// Trace is what its worker goes on from. The store leaves it to who hands the
+	// job on.
+	Trace job.Trace
 }
 
 // ReportType is what a worker reports.

@@ -10,6 +10,13 @@ package telemetry
 //	t.Hop(ctx, h)                       // deliver: a destination was left
 //	parent, state := Inject(ctx)        // the headers of the attempt in ctx
 //
+// and of a job, whose trace context the store keeps:
+//
+//	kept, end := t.StartJob(j)          // jobserver: around one create
+//	end(JobEnd{…})
+//	given := t.WorkerTrace(kept, id, n) // jobserver: what the worker goes on from
+//	t.JobAttempt(a)                     // the store: an attempt has ended
+//
 // Engines know none of this: they have hooks of their own that are nil when
 // tracing is off, so that an untraced message costs a comparison.
 

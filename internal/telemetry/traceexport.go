@@ -80,6 +80,7 @@ func newTracer(o TraceOptions, exporter sdktrace.SpanExporter) *Tracer {
 		),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.SampleRatio))),
 		sdktrace.WithRawSpanLimits(limits),
+		sdktrace.WithIDGenerator(spanIDs{}),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "pawl"),
 			attribute.String("service.instance.id", o.Relay),

@@ -16,7 +16,7 @@ type Job struct {
 	Priority int
 	Content  Content
 	Tags     []string
-	Trace    string // W3C traceparent; "" for none
+	Trace    Trace
 	Policy   Snapshot
 	Timeout  time.Duration // of an attempt
 	Kind     Kind

@@ -255,7 +255,7 @@ func (c *creation) create(t *tx, i int) error {
 		payload = []byte{}
 	}
 	if _, err := t.exec(sqlJobNew, seq, int64(l.id), runAt, t.now, int64(policy), timeout,
-		orNull(j.Key), orNull(j.Unique), orNull(j.Trace), c.tags[i], j.Content.Head, payload); err != nil {
+		orNull(j.Key), orNull(j.Unique), orNull(string(j.Trace)), c.tags[i], j.Content.Head, payload); err != nil {
 		return err
 	}
 	s.seq = seq

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"log/slog"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/store"
 )
 
 // Options are what a store is opened with.
@@ -18,6 +20,12 @@ type Options struct {
 	// retention go on, so that workers can finish. Room that retention made
 	// inside the file counts as free. 0 is DefaultReserve, less than 0 is none.
 	Reserve int64
+
+	// Ended is told of each attempt that has ended, of a job that is part of a
+	// trace, once that is committed; those of the relay's own workers are left out,
+	// for it follows its messages itself. nil costs nothing. It must neither wait
+	// nor call the store: the writer waits for it.
+	Ended func(store.Ended)
 
 	// Wall is the wall clock and Mono a clock that never jumps; nil are the
 	// machine's. Rand is in [0, 1), for jitter; nil is math/rand/v2's.

@@ -41,7 +41,7 @@ func (s *Store) scanJob(r *row) (*job.Job, error) {
 	created := at(r.int(3))
 	j := &job.Job{
 		ID: s.ids.Make(created, r.int(0)), CreatedAt: created, RunAt: at(r.int(2)),
-		Timeout: time.Duration(r.int(4)) * time.Millisecond, Trace: r.text(5),
+		Timeout: time.Duration(r.int(4)) * time.Millisecond, Trace: job.Trace(r.text(5)),
 		Content: job.Content{Head: r.blob(7), Payload: r.blob(8)},
 		Queue:   r.text(9), Task: r.text(10), Version: r.text(11), Endpoint: r.text(12), Priority: int(r.int(13)),
 		Status: job.Queued, Kind: job.Kind(r.text(15)), Unique: r.text(16),

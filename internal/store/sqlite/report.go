@@ -337,6 +337,9 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	if !cancelled {
 		t.endEvent(l, x, e, runAt)
 	}
+	if err := t.traceEnd(l, x, e); err != nil {
+		return 0, err
+	}
 	switch {
 	case x.To == job.Queued:
 		return runAt, t.ready(l.lane, runAt, l.seq, l.attempt, x.Counts, int64(l.policy), l.timeout, l.bytes)

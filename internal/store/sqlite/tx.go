@@ -47,6 +47,7 @@ type tx struct {
 	served   []*claim // parked claims that got something
 	claims   []*claim // claims that got something
 	finished []int64  // jobs
+	ended    []store.Ended
 	parkings []*claim // that began to wait
 	silence  silence  // as it was
 }
@@ -70,7 +71,7 @@ func (t *tx) begin() {
 		w: t.w, now: t.w.clock.now(), first: s.seq + 1, silence: s.silence,
 		lanes: empty(t.lanes), leases: empty(t.leases), pauses: empty(t.pauses), gates: empty(t.gates), events: empty(t.events), policies: empty(t.policies),
 		created: empty(t.created), served: empty(t.served), claims: empty(t.claims),
-		parkings: empty(t.parkings), finished: nil,
+		parkings: empty(t.parkings), ended: empty(t.ended), finished: nil,
 	}
 }
 

@@ -313,6 +313,7 @@ func (w *writer) answer(calls []*call) {
 	if t.end == endCommitted && len(t.events) > 0 {
 		w.store.events.tell(w.state.event)
 	}
+	w.tellEnded()
 	if (t.end == endCommitted || t.end == endParted) && len(t.finished) > 0 {
 		w.store.watch.ended(t.finished)
 	}

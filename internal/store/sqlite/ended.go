@@ -1,0 +1,47 @@
+package sqlite
+
+import (
+	"strings"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+)
+
+const sqlTrace = "SELECT created_at, trace FROM job WHERE seq=?"
+
+// traceEnd notes the end of an attempt for who follows traces: told after the
+// commit. What it says of the job is in the file, so a start of the server in
+// between loses nothing.
+func (t *tx) traceEnd(l *lease, x job.Transition, e ending) error {
+	if t.w.store.options.Ended == nil || strings.HasPrefix(l.worker, store.RelayWorker) {
+		return nil
+	}
+	var id string
+	var trace job.Trace
+	_, err := t.one(sqlTrace, func(r *row) error {
+		if r.set(1) {
+			id, trace = t.w.store.ids.Make(at(r.int(0)), l.seq), job.Trace(r.text(1))
+		}
+		return nil
+	}, l.seq)
+	if err != nil || trace == "" {
+		return err
+	}
+	k := l.lane.key
+	t.ended = append(t.ended, store.Ended{
+		Job: id, Queue: k.Queue, Task: k.Task, Version: k.Version, Endpoint: k.Endpoint, Worker: l.worker, Trace: trace,
+		Number: l.attempt, ClaimedAt: at(l.claimedAt), EndedAt: at(t.now), Outcome: x.Outcome, Charged: x.Charged,
+		Status: x.To, Reason: x.Reason, Error: e.told,
+	})
+	return nil
+}
+
+// tellEnded tells of the attempts that ended in a transaction that is durable.
+func (w *writer) tellEnded() {
+	if w.tx.end != endCommitted {
+		return
+	}
+	for i := range w.tx.ended {
+		w.store.options.Ended(w.tx.ended[i])
+	}
+}

@@ -1,0 +1,107 @@
+package sqlite
+
+// What this would catch: an attempt whose end nobody is told of, however it ended;
+// one that is told and was never committed; one that a start in between forgets.
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/core/job"
+	"github.com/pawlhq/pawl/internal/store"
+	"github.com/pawlhq/pawl/internal/store/sqlite/faultvfs"
+)
+
+func TestEndsOfAttemptsAreTold(t *testing.T) {
+	const trace job.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	f := faultvfs.New(t.Name())
+	t.Cleanup(f.Close)
+	began := time.Now()
+	var passed time.Duration
+	var told []store.Ended
+	o := Options{
+		Path: filepath.Join(t.TempDir(), "pawl.db"), VFS: f.Name(), Rand: func() float64 { return 0.5 },
+		Wall:  func() time.Time { return began.Add(passed) },
+		Mono:  func() time.Duration { return passed },
+		Ended: func(e store.Ended) { told = append(told, e) },
+	}
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newJob("q")
+	n.Trace, n.Endpoint = trace, "mailer"
+	id := put(t, s, n)[0]
+	step := func(want string) {
+		t.Helper()
+		var got string
+		for _, e := range told {
+			if e.Job != id || e.Trace != trace || e.Queue != "q" || e.Task != n.Task || e.Version != n.Version || e.Endpoint != "mailer" || e.Worker != testWorker ||
+				e.EndedAt.Sub(e.ClaimedAt) < time.Second {
+				t.Errorf("%+v", e)
+			}
+			got += fmt.Sprintf("%d %s charged %t %s %s %v;", e.Number, e.Outcome, e.Charged, e.Status, e.Reason, e.Error)
+		}
+		if got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		told = nil
+	}
+	next := func() string {
+		t.Helper()
+		passed += time.Hour
+		lease := take(t, s, "q", 1)[0].Lease
+		passed += time.Second
+		return lease
+	}
+	say := func(r store.Report) {
+		t.Helper()
+		if a, err := s.Report(t.Context(), []store.Report{r}); err != nil || a[0].Status != store.ReportTaken {
+			t.Errorf("%+v %v", a, err)
+		}
+	}
+	lease := next()
+	f.Arm(faultvfs.Fault{Op: faultvfs.Write, On: faultvfs.WAL, Code: faultvfs.Full})
+	if _, err := s.Report(t.Context(), []store.Report{{Type: store.Release, Lease: lease}}); err == nil {
+		t.Error("it was written to a full disk")
+	}
+	step("") // nothing came of it
+	f.Clear()
+	failed := store.Report{Type: store.Fail, Lease: lease, Error: &job.Error{Type: "E", Message: "m", Stack: "s"}}
+	say(failed)
+	step("1 failed charged true queued  &{E m };")
+	say(failed) // once more: the same end
+	step("")
+	next()
+	for range 10 { // more seldom would be a gap, which makes leases longer
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		passed += 9 * time.Second
+	}
+	step("2 unreceived charged false queued  <nil>;")
+	lease = next()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = testStore(t, o)
+	say(store.Report{Type: store.Complete, Lease: lease})
+	step("3 succeeded charged true succeeded  <nil>;")
+
+	// A job without a trace, and the relay's own.
+	put(t, s, newJob("q"))
+	say(store.Report{Type: store.Complete, Lease: next()})
+	put(t, s, n)
+	w := want("q", 1, 0)
+	w.Worker = store.RelayWorker + "in"
+	got := claimNow(t, s, w)
+	if got.err != nil || len(got.Jobs) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	say(store.Report{Type: store.Complete, Lease: got.Jobs[0].Lease})
+	if len(told) > 0 {
+		t.Errorf("told %+v", told)
+	}
+}
