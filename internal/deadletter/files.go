@@ -34,7 +34,7 @@ type Files struct {
 
 	mu      sync.Mutex // guards the rest; never held while a file is touched
 	index   *index
-	claimed map[key]struct{} // letters that a replay has in hand
+	claimed map[key]struct{} // letters that a replay or a purge has in hand
 	damaged int
 	health  health
 }

@@ -156,18 +156,11 @@ func (x *index) find(k key) (*entry, *segment) {
 	return &s.entries[r.entry], s
 }
 
-// set moves a letter to a state.
+// set moves a letter to a state, never back to open.
 func (x *index) set(e *entry, s *segment, to State) {
-	switch {
-	case e.state == to:
-		return
-	case e.state == StateOpen:
+	if e.state == StateOpen {
 		s.open--
 		x.open--
-	case to == StateOpen:
-		s.open++
-		x.open++
-		s.first = 0
 	}
 	e.state = to
 }

@@ -21,10 +21,6 @@ type knowledge struct {
 	stored, settled bool
 	// maybe: an Append, a mark or a purge failed; a crash may have kept it.
 	maybeStored, maybeSettled bool
-	// maybeRemoved: a purge failed, perhaps after it removed the segment and before
-	// that was durable. A crash brings such a letter back, whatever is said of it
-	// afterwards: it is delivered again at worst.
-	maybeRemoved bool
 }
 
 // story drives a store through letters, replays, purges, faults, kills and
@@ -74,8 +70,8 @@ func (y *story) mark() {
 	letter := rapid.SampledFrom(y.order).Draw(y.t, "letter")
 	err := y.s.MarkReplayed(context.Background(), letter, deadletter.Delivered)
 	k := y.known[letter]
-	k.settled = k.settled || err == nil && !k.maybeRemoved
-	k.maybeSettled = k.maybeSettled || err != nil || k.maybeRemoved
+	k.settled = k.settled || err == nil
+	k.maybeSettled = k.maybeSettled || err != nil
 }
 
 func (y *story) replay() {
@@ -95,9 +91,8 @@ func (y *story) purge() {
 	_, err := y.s.Purge(context.Background(), before)
 	for _, k := range y.known {
 		if k.at.Before(before) {
-			k.maybeRemoved = k.maybeRemoved || err != nil
-			k.settled = k.settled || err == nil && !k.maybeRemoved
-			k.maybeSettled = k.maybeSettled || k.maybeRemoved
+			k.settled = k.settled || err == nil
+			k.maybeSettled = k.maybeSettled || err != nil
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 // many of them were open. A segment in which every letter is that old is
 // removed; in others the open ones are marked. Letters that a replay has in
 // hand are left alone, and so is a segment with lines that can't be read as
-// letters. Marks that no letter needs any more go too.
+// letters. Marks that no letter needs any more go too. After an error a crash may
+// bring letters back that are gone, until a purge returns none.
 func (s *Files) Purge(ctx context.Context, before time.Time) (int, error) {
 	s.dropVanished()
 	purged := 0
@@ -34,13 +35,12 @@ func (s *Files) Purge(ctx context.Context, before time.Time) (int, error) {
 func (s *Files) purgeSegment(ctx context.Context, seg seglog.Segment, before int64) (int, error) {
 	open, whole := s.giveUp(seg, before)
 	if whole {
+		defer s.release(open)
 		err := s.letters.Remove(seg)
 		switch {
 		case errors.Is(err, seglog.ErrChanged):
-			s.takeBack(open)
 			return 0, nil // a letter came just now, or another purge was faster
 		case s.there(seg.Number):
-			s.takeBack(open)
 			open = nil
 		default:
 			s.drop(seg.Number)
@@ -89,8 +89,8 @@ func (s *Files) dropVanished() {
 }
 
 // giveUp returns the open letters of a segment that are old enough, and whether
-// the whole segment can go. The letters of one that can then count as purged
-// already, so that no replay begins one while the file is being removed.
+// the whole segment can go. Those of one that can are in hand then, so that no
+// replay begins one while the file is being removed.
 func (s *Files) giveUp(seg seglog.Segment, before int64) (open []key, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,26 +112,23 @@ func (s *Files) giveUp(seg seglog.Segment, before int64) (open []key, whole bool
 	}
 	if whole {
 		for _, k := range open {
-			e, _ := s.index.find(k)
-			s.index.set(e, in, StatePurged)
+			s.claimed[k] = struct{}{}
 		}
 	}
 	return open, whole
 }
 
-// takeBack makes letters open again.
-func (s *Files) takeBack(letters []key) {
+// release is the end of giveUp's hold on the letters of a whole segment.
+func (s *Files) release(letters []key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range letters {
-		if e, in := s.index.find(k); e != nil {
-			s.index.set(e, in, StateOpen)
-		}
+		delete(s.claimed, k)
 	}
 }
 
-// purgeMarks removes the files of marks that speak only of letters that are
-// gone.
+// purgeMarks removes the files of marks that speak only of letters that are gone
+// for good: one that a crash brought back without its marks would be open again.
 func (s *Files) purgeMarks(ctx context.Context) error {
 	segments := s.marks.Segments()
 	needed := map[int64]bool{}
@@ -142,6 +139,9 @@ func (s *Files) purgeMarks(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("purging marks of dead letters: %w", err)
+	}
+	if err := s.letters.SyncRemovals(); err != nil {
+		return fmt.Errorf("purging dead letters: %w", err)
 	}
 	for _, seg := range segments {
 		if needed[seg.Number] {

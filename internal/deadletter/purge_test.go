@@ -56,6 +56,86 @@ func TestPurge(t *testing.T) {
 	want(t, s, deadletter.Filter{}, "m300")
 }
 
+// A purge that could not make its removals durable leaves the marks of what a
+// crash brings back, and the next one does not say that all is well before it is.
+func TestPurgeWhoseRemovalIsNotDurable(t *testing.T) {
+	disk := faultfs.New()
+	o := deadletter.Options{FS: disk, MaxSegment: 1}
+	s := open(t, "dead", o)
+	l := letter(1)
+	store(t, s, l)
+	if err := s.MarkReplayed(t.Context(), l.Letter, deadletter.Delivered); err != nil {
+		t.Fatal(err)
+	}
+	disk.Inject(func(op faultfs.Op) faultfs.Fault {
+		if op.Kind == faultfs.SyncDir && op.Name == "dead" {
+			return faultfs.Fault{Err: syscall.EIO}
+		}
+		return faultfs.Fault{}
+	})
+	for range 2 {
+		if _, err := s.Purge(t.Context(), day0.Add(24*time.Hour)); !errors.Is(err, syscall.EIO) {
+			t.Errorf("purge: %v", err)
+		}
+		if d := cmp.Diff([]string{"dead/marks/000001.ndjson"}, disk.Files()); d != "" {
+			t.Errorf("files (-want +got):\n%s", d)
+		}
+	}
+	disk.Inject(nil)
+	if n, err := s.Purge(t.Context(), day0.Add(24*time.Hour)); n != 0 || err != nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	if files := disk.Files(); len(files) != 0 {
+		t.Errorf("left behind: %v", files)
+	}
+}
+
+// removing is a disk that calls before each removal.
+type removing struct {
+	*faultfs.Disk
+	before func()
+}
+
+func (r removing) Remove(name string) error {
+	r.before()
+	return r.Disk.Remove(name)
+}
+
+// A letter whose file is on its way out is not replayed any more; where the file
+// stays, it is.
+func TestReplayDuringPurge(t *testing.T) {
+	disk := removing{Disk: faultfs.New()}
+	var s *deadletter.Files
+	replayed := 0
+	replay := func() {
+		_, err := s.Replay(t.Context(), deadletter.ReplayOptions{Deliver: func(context.Context, *message.DeadLetter) deadletter.ReplayOutcome {
+			replayed++
+			return deadletter.ReplayOutcome{Verdict: deadletter.Delivered}
+		}})
+		if err != nil {
+			t.Errorf("replay: %v", err)
+		}
+	}
+	disk.before = replay
+	s = open(t, "dead", deadletter.Options{FS: &disk})
+	store(t, s, letter(1))
+	disk.Inject(func(op faultfs.Op) faultfs.Fault {
+		if op.Kind == faultfs.Remove {
+			return faultfs.Fault{Err: syscall.EIO}
+		}
+		return faultfs.Fault{}
+	})
+	if n, err := s.Purge(t.Context(), day0.Add(24*time.Hour)); n != 0 || !errors.Is(err, syscall.EIO) {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	if replayed != 0 {
+		t.Error("it was replayed while its file was being removed")
+	}
+	if replay(); replayed != 1 {
+		t.Errorf("replayed %d times after the purge failed", replayed)
+	}
+}
+
 // More letters than one mark names.
 func TestPurgeMany(t *testing.T) {
 	disk := faultfs.New()

@@ -117,9 +117,11 @@ type Log struct {
 	fs  FS
 	dir string
 
-	// io is held by whoever writes, rotates or removes files. It guards file.
-	io   sync.Mutex
-	file File // of the last segment, nil when the next group must open one
+	// io is held by whoever writes, rotates or removes files. It guards file and
+	// loose.
+	io    sync.Mutex
+	file  File // of the last segment, nil when the next group must open one
+	loose bool // a name is gone, and no SyncDir said since that it is gone for good
 
 	// mu guards the rest and is never held while a file is touched.
 	mu       sync.Mutex
@@ -176,8 +178,8 @@ func (l *Log) Segments() []Segment {
 
 // Remove removes a segment that is still as it was when Segments returned it.
 // One that has grown or gone since is left alone: ErrChanged. After any other
-// error Segments says whether it is still there; where it is not, its removal
-// may not be durable, and a crash may bring it back.
+// error Segments says whether it is still there; where it is not, a crash may
+// bring it back until SyncRemovals returns nil.
 func (l *Log) Remove(s Segment) error {
 	l.io.Lock()
 	defer l.io.Unlock()
@@ -196,10 +198,35 @@ func (l *Log) Remove(s Segment) error {
 		return fmt.Errorf("seglog: %w", err)
 	}
 	l.forget(s.Number)
-	if err := l.fs.SyncDir(l.dir); err != nil {
-		return fmt.Errorf("seglog: %w", err)
+	return l.syncRemovals()
+}
+
+// SyncRemovals returns nil once no crash brings back a segment that is no longer
+// on the list, whoever took it away and whatever went wrong then. Without such a
+// one it costs nothing.
+func (l *Log) SyncRemovals() error {
+	l.io.Lock()
+	defer l.io.Unlock()
+	return l.syncRemovals()
+}
+
+func (l *Log) syncRemovals() error {
+	if !l.loose {
+		return nil
+	}
+	if err := l.syncDir(); err != nil {
+		return fmt.Errorf("seglog: making removals durable: %w", err)
 	}
 	return nil
+}
+
+// syncDir makes the names in the folder durable. The caller holds io.
+func (l *Log) syncDir() error {
+	err := l.fs.SyncDir(l.dir)
+	if err == nil {
+		l.loose = false
+	}
+	return err
 }
 
 // Close writes what is queued, then closes the log. Appends after it fail with
@@ -243,8 +270,9 @@ func (l *Log) at(number int64) int {
 	return -1
 }
 
-// forget takes a segment off the list.
+// forget takes a segment off the list. The caller holds io.
 func (l *Log) forget(number int64) {
+	l.loose = true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := l.at(number); i >= 0 {

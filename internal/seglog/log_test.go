@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -329,5 +330,54 @@ func TestOptions(t *testing.T) {
 		if _, err := seglog.Open(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
+	}
+}
+
+// A removal whose folder could not be synced comes back with a crash, in the
+// next life of the process too, until SyncRemovals says that it does not.
+func TestSyncRemovals(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
+			disk := faultfs.New()
+			o := seglog.Options{Dir: "d", FS: disk, MaxSegment: 2}
+			l, _ := open(t, o)
+			add(t, l, "1", "2")
+			syncs := 0
+			disk.Inject(func(op faultfs.Op) faultfs.Fault {
+				if op.Kind != faultfs.SyncDir {
+					return faultfs.Fault{}
+				}
+				syncs++
+				return faultfs.Fault{Err: syscall.EIO}
+			})
+			if err := l.Remove(l.Segments()[0]); !errors.Is(err, syscall.EIO) {
+				t.Errorf("remove: %v", err)
+			}
+			if restart {
+				l, _ = open(t, o)
+			}
+			want(t, l, "2")
+			if err := l.SyncRemovals(); !errors.Is(err, syscall.EIO) {
+				t.Errorf("still failing: %v", err)
+			}
+			syncs = 0
+			disk.Inject(func(op faultfs.Op) faultfs.Fault {
+				if op.Kind == faultfs.SyncDir {
+					syncs++
+				}
+				return faultfs.Fault{}
+			})
+			for range 2 {
+				if err := l.SyncRemovals(); err != nil {
+					t.Error(err)
+				}
+			}
+			if syncs != 1 {
+				t.Errorf("the folder was synced %d times", syncs)
+			}
+			disk.Crash(rand.New(rand.NewPCG(1, 1)))
+			l, _ = open(t, o)
+			want(t, l, "2")
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -28,6 +29,9 @@ type history struct {
 	// failed, true while the log that refused them is open.
 	acked   map[string]seglog.Position
 	refused map[string]bool
+	// removed holds the acknowledged records of segments that were removed, true
+	// once that was said to be durable: a crash brings the others back or not.
+	removed map[string]bool
 	// uncut: a truncate failed, so a record may be there twice after a restart.
 	uncut bool
 }
@@ -86,6 +90,39 @@ func (h *history) append() {
 	wg.Wait()
 }
 
+// remove takes a segment away.
+func (h *history) remove() {
+	segments := h.l.Segments()
+	if len(segments) == 0 {
+		return
+	}
+	s := rapid.SampledFrom(segments).Draw(h.t, "segment")
+	err := h.l.Remove(s)
+	if slices.Contains(h.l.Segments(), s) {
+		if err == nil {
+			h.t.Errorf("%s is removed and there", s.File)
+		}
+		return
+	}
+	for r, at := range h.acked {
+		if at.Segment == s.Number {
+			delete(h.acked, r)
+			h.removed[r] = false
+		}
+	}
+	h.removedForGood(err)
+}
+
+// removedForGood takes what was said of every removal so far.
+func (h *history) removedForGood(err error) {
+	if err != nil || h.uncut {
+		return
+	}
+	for r := range h.removed {
+		h.removed[r] = true
+	}
+}
+
 // check compares what the log shows with the model.
 func (h *history) check() {
 	h.disk.Inject(nil)
@@ -98,9 +135,15 @@ func (h *history) check() {
 			h.t.Errorf("%s at %v comes after %v", r, at, last)
 		}
 		last = at
+		if forGood, removed := h.removed[r]; removed && !forGood {
+			h.acked[r] = at // a crash brought it back
+			delete(h.removed, r)
+		}
 		where, acked := h.acked[r]
 		fresh, refused := h.refused[r]
 		switch {
+		case h.removed[r]:
+			h.t.Errorf("%s was removed for good and is at %v", r, at)
 		case acked && where != at && !h.uncut:
 			h.t.Errorf("%s was acknowledged at %v and is at %v", r, where, at)
 		case !acked && !refused:
@@ -124,7 +167,8 @@ func (h *history) check() {
 }
 
 // TestHistories: every acknowledged record is there once, where it was said to
-// be; nothing else but refused ones that a crash brought back.
+// be, until its segment is removed; nothing else but refused ones that a crash
+// brought back.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -132,12 +176,27 @@ func TestHistories(t *testing.T) {
 		h := &history{
 			t: t, disk: disk, rand: rand.New(rand.NewPCG(seed, 1)),
 			o:     seglog.Options{Dir: "d", FS: disk, MaxSegment: 100},
-			acked: map[string]seglog.Position{}, refused: map[string]bool{},
+			acked: map[string]seglog.Position{}, refused: map[string]bool{}, removed: map[string]bool{},
 		}
 		h.open()
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) { h.t = t; h.append() },
 			"fault":  func(t *rapid.T) { h.t = t; h.arm(); h.append() },
+			"remove": func(t *rapid.T) {
+				h.t = t
+				if rapid.Bool().Draw(t, "fault") {
+					h.arm()
+				}
+				h.remove()
+			},
+			"sync removals": func(t *rapid.T) {
+				h.t = t
+				if rapid.Bool().Draw(t, "fault") {
+					h.arm()
+				}
+				h.removedForGood(h.l.SyncRemovals())
+			},
+			"restart": func(t *rapid.T) { h.t = t; h.arm(); h.open() },
 			"full": func(t *rapid.T) {
 				h.t = t
 				disk.SetCapacity(disk.Used() + int64(rapid.IntRange(1, 60).Draw(t, "room")))

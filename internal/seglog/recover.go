@@ -63,6 +63,9 @@ func (l *Log) findSegments() error {
 		l.segments = append(l.segments, s)
 	}
 	slices.SortFunc(l.segments, func(a, b Segment) int { return cmp.Compare(a.Number, b.Number) })
+	// What an earlier process removed may still be on the disk. That is no reason
+	// not to start: SyncRemovals tries again.
+	l.loose = l.fs.SyncDir(l.dir) != nil
 	return nil
 }
 

@@ -147,7 +147,7 @@ func (l *Log) reopen(number int64) (Segment, error) {
 
 // adopt makes f the file that is written, once its name is durable.
 func (l *Log) adopt(f File, s Segment) (Segment, error) {
-	if err := l.fs.SyncDir(l.dir); err != nil {
+	if err := l.syncDir(); err != nil {
 		_ = f.Close()
 		if l.o.Path == "" {
 			_ = l.fs.Remove(s.File) // empty; a leftover is passed over by number
