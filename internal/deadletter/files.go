@@ -150,7 +150,7 @@ func (s *Files) Append(ctx context.Context, l *message.DeadLetter) error {
 	}
 	at, err := s.letters.Append(ctx, line)
 	if ctx.Err() == nil || err == nil {
-		s.wrote(err)
+		s.wrote(err, len(line))
 	}
 	if err != nil {
 		return fmt.Errorf("dead letter %s: %w", l.Letter, err)

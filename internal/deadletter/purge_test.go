@@ -1,6 +1,7 @@
 package deadletter_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -196,6 +197,41 @@ func TestWritable(t *testing.T) {
 		}
 		store(t, s, letter(3))
 		want(t, s, deadletter.Filter{}, "m1", "m3")
+	})
+}
+
+// A disk that has room for a small letter and none for a large one is not well
+// until a large one, or any letter, could be written.
+func TestWritableIsOfTheSizeThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New()
+		s := open(t, "dead", deadletter.Options{FS: disk, Free: func(string) (uint64, error) { return 1 << 40, nil }})
+		large := letter(1)
+		large.Message.Body = bytes.Repeat([]byte("x"), 200<<10)
+		full := func() {
+			t.Helper()
+			disk.SetCapacity(disk.Used() + 100<<10)
+			if err := s.Append(t.Context(), large); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("append: %v", err)
+			}
+		}
+		full()
+		for range 3 {
+			time.Sleep(time.Second)
+			if err := s.Writable(); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("with room for a half: %v", err)
+			}
+		}
+		disk.SetCapacity(disk.Used() + 300<<10)
+		time.Sleep(time.Second)
+		if err := s.Writable(); err != nil {
+			t.Errorf("with room for it: %v", err)
+		}
+		full()
+		store(t, s, letter(2))
+		if err := s.Writable(); err != nil {
+			t.Errorf("after another letter: %v", err)
+		}
 	})
 }
 
