@@ -141,7 +141,8 @@ func lineOf(e event.Event) (l Line, settled bool) {
 		l.Event = "reloaded"
 	case event.LeverPulled:
 		l.Event, l.Destination, l.Status = "lever", e.Name, e.Detail
-	case event.Delivered, event.DeliveryFailed, event.ConnectionRetried, event.RouterFellBack, event.Raced, event.BatchSent, event.NoKey:
+	case event.Delivered, event.DeliveryFailed, event.ConnectionRetried, event.RouterFellBack, event.Raced, event.BatchSent, event.NoKey,
+		event.StoreSkipped:
 		return Line{}, false // told by the lines around them
 	}
 	return l, false

@@ -40,7 +40,7 @@ func (e *Engine) dedupe(c *config.Config, s *config.Source, next map[string]seen
 	} else {
 		o := settle.DedupeOptions{TTL: s.Dedupe.TTL, Max: s.Dedupe.MaxEntries, Scope: dedupeScope(c.Relay, s.Name)}
 		if now.store != nil {
-			o.Store = now.store
+			o.Store, o.Skipped = now.store, now.store.skipped
 		}
 		now.dedupe = settle.NewDedupe(o)
 	}

@@ -30,6 +30,7 @@ type stores struct {
 // openStore is one store that is open.
 type openStore struct {
 	kv.Store
+	events   event.Sink
 	settings config.Store
 	users    int // configurations; guarded by stores.mu
 }
@@ -53,7 +54,7 @@ func (s *stores) take(c *config.Config, old *storeSet) (*storeSet, error) {
 				set.release()
 				return nil, fmt.Errorf("store %s: %w", spec.Name, err)
 			}
-			o = &openStore{Store: telling{kv.Retry(store, spec.Retry), spec.Name, s.events}, settings: spec}
+			o = &openStore{Store: telling{kv.Retry(store, spec.Retry), spec.Name, s.events}, events: s.events, settings: spec}
 		}
 		s.mu.Lock()
 		o.users++
@@ -98,6 +99,11 @@ func (set *storeSet) release() {
 			}
 		})
 	}
+}
+
+// skipped tells of an operation that the store was not asked for.
+func (o *openStore) skipped(op kv.Op) {
+	o.events(event.Event{Kind: event.StoreSkipped, At: time.Now(), Name: o.settings.Name, Detail: string(op)})
 }
 
 // wait returns when every store that nobody uses is closed.

@@ -110,6 +110,25 @@ func TestAStoresTroubleIsTold(t *testing.T) {
 	}
 }
 
+// A source's dedupe tells of what it does not ask its store.
+func TestWhatAStoreIsNotAskedIsTold(t *testing.T) {
+	var told []event.Event
+	s := newStores(func(e event.Event) { told = append(told, e) })
+	c := with(memoryStore("shared", 1))
+	c.Relay, c.Sources = "shop", []config.Source{{Name: "web", Dedupe: &config.Dedupe{Key: ".id", TTL: time.Minute, Store: "shared"}}}
+	e := &Engine{seen: map[string]seen{}, taking: take(t, s, c, nil)}
+	d, err := e.dedupe(c, &c.Sources[0], map[string]seen{})
+	must(t, err)
+	must(t, e.taking.byName["shared"].Close())
+	for _, key := range []string{"1", "2"} {
+		claim, _ := d.Seen.Begin(t.Context(), key)
+		defer claim.Forget(t.Context())
+	}
+	if last := told[len(told)-1]; len(told) != 2 || last.Kind != event.StoreSkipped || last.Name != "shared" || last.Detail != string(kv.OpMark) || last.At.IsZero() {
+		t.Errorf("told %+v", told)
+	}
+}
+
 func TestScopesOfDedupeAreApart(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range [][2]string{{"a", "b"}, {"a/b", "c"}, {"a", "b/c"}, {"a%2Fb", "c"}, {"b", "a"}} {
@@ -181,6 +200,11 @@ func TestStoreOperationsHaveOneName(t *testing.T) {
 	ops := []kv.Op{kv.OpMark, kv.OpKeep, kv.OpSettle, kv.OpForget, kv.OpAdd, kv.OpPing}
 	for _, op := range ops {
 		if want := fmt.Sprintf("pawl_store_errors_total{op=%q,store=\"mine\"} 0", op); !strings.Contains(res.Body.String(), want) {
+			t.Errorf("no metric %s", want)
+		}
+	}
+	for _, op := range []kv.Op{kv.OpMark, kv.OpKeep, kv.OpSettle} {
+		if want := fmt.Sprintf("pawl_store_skipped_total{op=%q,store=\"mine\"} 0", op); !strings.Contains(res.Body.String(), want) {
 			t.Errorf("no metric %s", want)
 		}
 	}

@@ -40,7 +40,7 @@ func (c *Claim) begin(ctx context.Context) Found {
 		return found
 	}
 	c.owner = d.name + "-" + strconv.FormatUint(d.number.Add(1), 36)
-	if !d.mayAsk(time.Now()) {
+	if !d.mayAsk(kv.OpMark) {
 		c.renewLater()
 		return First
 	}
@@ -154,7 +154,7 @@ func (c *Claim) Leave() {
 // blocks for one operation of the store at most.
 func (c *Claim) Settle(ctx context.Context) {
 	c.stop()
-	if d := c.of; d.store != nil && (c.marked || d.mayAsk(time.Now())) {
+	if d := c.of; d.store != nil && (c.marked || d.mayAsk(kv.OpSettle)) {
 		err := d.store.Settle(ctx, c.stored(), c.owner, d.ttl)
 		if errors.Is(err, kv.ErrLost) { // another has it, or has settled it: both are as good
 			err = nil
@@ -206,7 +206,7 @@ func (c *Claim) renew() {
 // keep renews the mark, and reports whether to go on with that.
 func (c *Claim) keep(ctx context.Context) bool {
 	d := c.of
-	if !d.mayAsk(time.Now()) {
+	if !d.mayAsk(kv.OpKeep) {
 		return true
 	}
 	if c.marked {

@@ -26,6 +26,9 @@ type DedupeOptions struct {
 	// Lease is how long a mark in progress blocks the others where its relay
 	// died, and is renewed at every third of it; 10 seconds where it is zero.
 	Lease time.Duration
+	// Skipped is told of each operation that was not asked of the store, because
+	// it had failed a moment before; nil is nobody. It must not block.
+	Skipped func(kv.Op)
 }
 
 const (
@@ -55,11 +58,12 @@ const (
 // alone, so nothing waits for the store for longer than one operation of it, and
 // a duplicate that came in by another relay passes.
 type Dedupe struct {
-	local *Memory
-	ttl   time.Duration
-	lease time.Duration
-	store kv.Marks
-	scope string
+	local   *Memory
+	ttl     time.Duration
+	lease   time.Duration
+	store   kv.Marks
+	scope   string
+	skipped func(kv.Op)
 	// name and number make the names of the claims: the fences of their marks.
 	name   string
 	number atomic.Uint64
@@ -77,9 +81,12 @@ func NewDedupe(o DedupeOptions) *Dedupe {
 	if o.Lease <= 0 {
 		o.Lease = defaultLease
 	}
+	if o.Skipped == nil {
+		o.Skipped = func(kv.Op) {}
+	}
 	return &Dedupe{
 		local: NewMemory(Options{Keep: o.TTL, Max: o.Max}), ttl: o.TTL, lease: o.Lease,
-		store: o.Store, scope: o.Scope, name: rand.Text(),
+		store: o.Store, scope: o.Scope, name: rand.Text(), skipped: o.Skipped,
 	}
 }
 
@@ -107,7 +114,15 @@ func (d *Dedupe) Begin(ctx context.Context, key string) (*Claim, Found) {
 
 // mayAsk reports whether the store is to be asked: always while it answers, and
 // once in a while where it does not.
-func (d *Dedupe) mayAsk(now time.Time) bool {
+func (d *Dedupe) mayAsk(op kv.Op) bool {
+	may := d.rested(time.Now())
+	if !may {
+		d.skipped(op)
+	}
+	return may
+}
+
+func (d *Dedupe) rested(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.away.IsZero() {

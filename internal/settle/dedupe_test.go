@@ -305,6 +305,43 @@ func TestWithoutItsStoreARelayGoesOn(t *testing.T) {
 	}
 }
 
+// Each operation that a store at rest is not asked for is told.
+func TestWhatIsNotAskedIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &dying{Store: memory.New(memory.Options{}), how: kv.NotDone}
+		var mu sync.Mutex
+		skipped := map[kv.Op]int{}
+		d := settle.NewDedupe(settle.DedupeOptions{TTL: time.Hour, Store: store, Skipped: func(op kv.Op) {
+			mu.Lock()
+			defer mu.Unlock()
+			skipped[op]++
+		}})
+		want := func(mark, keep, settle int) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if skipped[kv.OpMark] != mark || skipped[kv.OpKeep] != keep || skipped[kv.OpSettle] != settle {
+				t.Errorf("skipped %v, want %d, %d, %d", skipped, mark, keep, settle)
+			}
+		}
+		store.die()
+		first := begun(t, d, "is asked", settle.First)
+		want(0, 0, 0)
+		second := begun(t, d, "is not", settle.First)
+		want(1, 0, 0)
+		time.Sleep(4 * time.Second) // one of two renewals asks
+		synctest.Wait()
+		want(1, 1, 0)
+		first.Settle(t.Context()) // one of them may have a mark there, and asks
+		second.Settle(t.Context())
+		want(1, 1, 1)
+		store.back()
+		time.Sleep(time.Second)
+		begun(t, d, "is there again", settle.First).Settle(t.Context())
+		want(1, 1, 1)
+	})
+}
+
 // What refuses one key, or has no room for one more, is there still.
 func TestAStoreThatRefusesIsNotAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -61,7 +61,7 @@ func (s *story) happened(e event.Event) {
 	case event.Settled:
 		s.tell(e.MessageID, "%s: settled %s after %v %s", e.MessageID, e.Settlement, e.Took, e.Error)
 	case event.SourceUp, event.SourceDown, event.LeaseLost, event.ConnectionRetried, event.LeverPulled, event.Reloaded, event.RouterFellBack,
-		event.BatchSent, event.NoKey, event.StoreFailed, event.Alerted:
+		event.BatchSent, event.NoKey, event.StoreFailed, event.StoreSkipped, event.Alerted:
 	}
 }
 

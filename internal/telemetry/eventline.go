@@ -51,7 +51,7 @@ func levelOf(e event.Event) (slog.Level, bool) {
 		return slog.LevelDebug, true
 	case event.AttemptEnded:
 		return slog.LevelDebug, e.Outcome != message.OutcomeOK
-	case event.Delivered, event.Settled, event.BatchSent:
+	case event.Delivered, event.Settled, event.BatchSent, event.StoreSkipped:
 		return 0, false // Settled is the access log's
 	}
 	return 0, false

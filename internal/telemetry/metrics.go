@@ -35,6 +35,7 @@ type metrics struct {
 	hedges         *prometheus.CounterVec
 	batches        *prometheus.HistogramVec
 	storeErrors    *prometheus.CounterVec
+	storeSkips     *prometheus.CounterVec
 	notifications  *prometheus.CounterVec
 	routerFallback *prometheus.CounterVec
 	dlq            *prometheus.CounterVec
@@ -77,6 +78,8 @@ func newMetrics() *metrics {
 		}, []string{"destination"}),
 		storeErrors: counters("pawl_store_errors_total",
 			"Times the relay went on without a store, its retries used up, by operation.", "store", "op"),
+		storeSkips: counters("pawl_store_skipped_total",
+			"Times the relay went on without asking a store that had failed a moment before, by operation.", "store", "op"),
 		notifications: counters("pawl_notifications_total",
 			"Alerts, by what they tell of and by whether they arrived.", "event", "outcome"),
 		routerFallback: counters("pawl_router_fallback_total",
@@ -112,7 +115,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 
 func (m *metrics) register(r *prometheus.Registry) {
 	r.MustRegister(m.attempts, m.seconds, m.limited, m.dropped, m.fallbacks, m.resends, m.hedges, m.batches,
-		m.storeErrors, m.notifications, m.routerFallback,
+		m.storeErrors, m.storeSkips, m.notifications, m.routerFallback,
 		m.dlq, m.messages, m.sourceUp, m.leasesLost, m.reloadOK, m.unlabelled)
 }
 

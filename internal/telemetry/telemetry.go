@@ -125,7 +125,9 @@ func (t *Telemetry) Observe(e event.Event) {
 	case event.NoKey:
 		known = names.noKey(e)
 	case event.StoreFailed:
-		known = names.storeFailed(e)
+		known = count(names.stores, e)
+	case event.StoreSkipped:
+		known = count(names.skips, e)
 	case event.Alerted:
 		known = m.alerts.told(e)
 	case event.Lettered:

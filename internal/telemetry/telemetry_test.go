@@ -66,6 +66,7 @@ func story() []event.Event {
 		{Kind: event.BatchSent, Destination: "disk", Endpoint: "disk", Number: 7},
 		{Kind: event.NoKey, Source: "web"},
 		{Kind: event.StoreFailed, Name: "shared", Detail: "mark", Error: "refused"},
+		{Kind: event.StoreSkipped, Name: "shared", Detail: "settle"},
 		{Kind: event.Alerted, Name: "circuit_open", Destination: "disk", Alert: event.AlertFailed, Number: 1},
 		{Kind: event.HealthMoved, Destination: "ledger", Endpoint: "ledger", Health: event.Unhealthy},
 	}
@@ -170,7 +171,7 @@ func TestReloadDeletesWhatIsGone(t *testing.T) {
 		`pawl_delivery_attempts_total{destination="ledger",endpoint="ledger",outcome="retry"} 4`,
 		// Two settled, one each of dropped, hopped, source down, lease, router,
 		// batch, key, store.
-		`pawl_events_unlabelled_total 10`,
+		`pawl_events_unlabelled_total 11`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("missing %s in:\n%s", want, got)

@@ -54,7 +54,9 @@ var (
 	// races and storeOps are two more.
 	races    = [...]event.Race{event.RaceFirst, event.RaceHedge, event.RaceNone}
 	storeOps = [...]string{"mark", "keep", "settle", "forget", "add", "ping"}
-	outcomes = [...]message.Outcome{
+	// skippedOps are those that a store at rest is not asked for.
+	skippedOps = [...]string{"mark", "keep", "settle"}
+	outcomes   = [...]message.Outcome{
 		message.OutcomeOK, message.OutcomeRetry, message.OutcomePermanent, message.OutcomeCancelled,
 	}
 	hopReasons = [...]message.HopReason{
@@ -76,7 +78,8 @@ type table struct {
 	destinations map[string]prometheus.Counter // best-effort deliveries given up
 	endpoints    map[endpointName]*endpointSeries
 	routers      map[routerName]prometheus.Counter
-	stores       map[storeOp]prometheus.Counter
+	stores       map[storeOp]prometheus.Counter // failures
+	skips        map[storeOp]prometheus.Counter
 }
 
 type sourceSeries struct {
@@ -100,6 +103,7 @@ func newTable(m *metrics, topo Topology) *table {
 		endpoints:    map[endpointName]*endpointSeries{},
 		routers:      map[routerName]prometheus.Counter{},
 		stores:       map[storeOp]prometheus.Counter{},
+		skips:        map[storeOp]prometheus.Counter{},
 	}
 	for _, name := range topo.Sources {
 		t.sources[name] = newSourceSeries(m, name)
@@ -118,6 +122,9 @@ func newTable(m *metrics, topo Topology) *table {
 	for _, name := range topo.Stores {
 		for _, op := range storeOps {
 			t.stores[storeOp{name, op}] = m.storeErrors.WithLabelValues(name, op)
+		}
+		for _, op := range skippedOps {
+			t.skips[storeOp{name, op}] = m.storeSkips.WithLabelValues(name, op)
 		}
 	}
 	return t
@@ -190,6 +197,7 @@ func (t *table) deleteGone(m *metrics, prev *table) {
 	for s := range prev.stores {
 		if _, stays := t.stores[s]; !stays {
 			m.storeErrors.DeleteLabelValues(s.store, s.op)
+			m.storeSkips.DeleteLabelValues(s.store, s.op)
 		}
 	}
 }
@@ -303,8 +311,9 @@ func (t *table) noKey(e event.Event) bool {
 	return true
 }
 
-func (t *table) storeFailed(e event.Event) bool {
-	c, known := t.stores[storeOp{e.Name, e.Detail}]
+// count counts an event of a store by its operation.
+func count(series map[storeOp]prometheus.Counter, e event.Event) bool {
+	c, known := series[storeOp{e.Name, e.Detail}]
 	if known {
 		c.Inc()
 	}

@@ -82,6 +82,9 @@ const (
 	// StoreFailed: the relay went on without a store: Name, Detail (the
 	// operation), Error.
 	StoreFailed
+	// StoreSkipped: the relay went on without asking a store that had failed a
+	// moment before: Name, Detail (the operation).
+	StoreSkipped
 	// Alerted: an alert arrived, failed or was dropped: Name (its event),
 	// Destination (where it went), Alert, Number (of events it tells of), Error.
 	Alerted
