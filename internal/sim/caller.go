@@ -48,23 +48,26 @@ func (c *caller) run() {
 	defer c.client.CloseIdleConnections()
 	for _, r := range c.records {
 		time.Sleep(time.Duration(c.random.Int64N(int64(c.w.plan.Pause))))
-		twice := r.keyed && chance(c.random, 0.15)
+		twice := (r.keyed || c.w.plan.Dedupe) && chance(c.random, 0.15)
 		leaves := chance(c.random, 0.5) // after a 504
 		var twin sync.WaitGroup
+		to := c.random.IntN(2)
 		if twice {
-			twin.Go(func() { c.send(r, leaves) })
+			twin.Go(func() { c.send(r, to+1, leaves) })
 		}
-		c.send(r, leaves)
+		c.send(r, to, leaves)
 		twin.Wait()
 	}
 }
 
 // send asks until the message is acknowledged, or a 504 said that it will be
-// seen to and the caller leaves it at that.
-func (c *caller) send(r *record, leaves bool) {
-	for range maxAsks {
-		life := c.w.life()
-		status, wait, err := c.post(r)
+// seen to and the caller leaves it at that. Each time it asks the next relay,
+// where there are several.
+func (c *caller) send(r *record, first int, leaves bool) {
+	for i := range maxAsks {
+		to := c.w.replicas[(first+i)%len(c.w.replicas)]
+		life := to.running().number
+		status, wait, err := c.post(r, to)
 		switch {
 		case err != nil:
 			c.w.story.tell(r.name, "%s: no answer: %v", r.name, err)
@@ -89,12 +92,12 @@ func (c *caller) send(r *record, leaves bool) {
 	c.w.wrong(r.name, "not acknowledged after %d asks", maxAsks)
 }
 
-// post sends the message once.
-func (c *caller) post(r *record) (status int, wait time.Duration, err error) {
+// post sends the message to a relay once.
+func (c *caller) post(r *record, to *replica) (status int, wait time.Duration, err error) {
 	r.mu.Lock()
 	r.posts++
 	r.mu.Unlock()
-	q, err := http.NewRequest(http.MethodPost, "http://"+relayAddress+"/", bytes.NewReader([]byte(r.body())))
+	q, err := http.NewRequest(http.MethodPost, "http://"+to.address()+"/", bytes.NewReader([]byte(r.body())))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -18,21 +18,22 @@ type Mood uint8
 
 // The moods.
 const (
-	Well      Mood = iota
-	Failing        // 500
-	Rejecting      // 400
-	Throttled      // 429 with Retry-After
-	Busy           // 503 with Retry-After
-	Hanging        // no answer at all
-	Crawling       // an answer after a second
-	Flapping       // every other request fails
-	Resetting      // the connection breaks after the request was taken
-	Away           // nobody listens
-	moods
+	Well       Mood = iota
+	Failing         // 500
+	Rejecting       // 400
+	Throttled       // 429 with Retry-After
+	Busy            // 503 with Retry-After
+	Hanging         // no answer at all
+	Crawling        // an answer after a second
+	Flapping        // every other request fails
+	Resetting       // the connection breaks after the request was taken
+	Away            // nobody listens
+	moods           // how many of them come at random
+	Straggling      // every third answer takes longer than most hedges wait
 )
 
 func (m Mood) String() string {
-	return [...]string{"well", "failing", "rejecting", "throttled", "busy", "hanging", "crawling", "flapping", "resetting", "away"}[m]
+	return [...]string{"well", "failing", "rejecting", "throttled", "busy", "hanging", "crawling", "flapping", "resetting", "away", "", "straggling"}[m]
 }
 
 // endpoint is an HTTP server that lives through its spells.
@@ -87,7 +88,7 @@ const readyPath = "/ready"
 
 // check answers a health check.
 func (e *endpoint) check(w http.ResponseWriter) {
-	well := e.checks == Always || e.checks == Truly && e.mood() == Well
+	well := e.checks == Always || e.checks == Truly && (e.mood() == Well || e.mood() == Straggling)
 	if !well {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
@@ -113,13 +114,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.mu.Lock()
 	e.count++
-	odd := e.count%2 == 1
+	odd, third := e.count%2 == 1, e.count%3 == 0
 	at := len(e.seen)
 	e.seen = append(e.seen, all...)
 	e.mu.Unlock()
 	if e.batches && e.mood() == Flapping {
 		each(w, all)
-	} else if e.answer(w, r, odd) {
+	} else if e.answer(w, r, odd, third) {
 		for i := range all {
 			all[i].accepted = true
 		}
@@ -129,8 +130,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Unlock()
 }
 
+// straggles is longer than most hedges wait and shorter than every timeout.
+const straggles = 150 * time.Millisecond
+
 // answer does what the mood says. The relay may not hear of an acceptance.
-func (e *endpoint) answer(w http.ResponseWriter, r *http.Request, odd bool) (accepted bool) {
+func (e *endpoint) answer(w http.ResponseWriter, r *http.Request, odd, third bool) (accepted bool) {
 	wait := time.Duration(0)
 	switch e.mood() {
 	case Well:
@@ -152,6 +156,10 @@ func (e *endpoint) answer(w http.ResponseWriter, r *http.Request, odd bool) (acc
 	case Hanging:
 		<-r.Context().Done()
 		return false
+	case Straggling:
+		if third {
+			wait = straggles
+		}
 	case Crawling:
 		wait = time.Second
 	case Flapping:

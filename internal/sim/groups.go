@@ -16,6 +16,8 @@ type GroupPlan struct {
 	Members  []MemberPlan
 	Health   *deliver.HealthCheck
 	Hedge    *deliver.Hedge
+	// Turns are what the reloads put in force, in turn; none for no change.
+	Turns []Turn
 	// Shrinks: each reload takes the last member away, or brings it back.
 	Shrinks bool
 }
@@ -52,6 +54,9 @@ func (g *GroupPlan) String() string {
 	if g.Shrinks {
 		text += ", its last member comes and goes with reloads"
 	}
+	if len(g.Turns) > 0 {
+		text += fmt.Sprintf(", after reloads %v", g.Turns)
+	}
 	for _, m := range g.Members {
 		text += fmt.Sprintf("\n    %s: weight %d, passes checks %v, %v", m.Name, m.Weight, m.Checks, m.Spells)
 	}
@@ -79,8 +84,9 @@ func (p *Plan) drawGroups() {
 	}
 }
 
+var strategies = []balance.Strategy{balance.Failover, balance.RoundRobin, balance.Weighted, balance.LeastLatency}
+
 func drawGroup(r *rand.Rand, d DestinationPlan) *GroupPlan {
-	strategies := []balance.Strategy{balance.Failover, balance.RoundRobin, balance.Weighted, balance.LeastLatency}
 	g := &GroupPlan{Strategy: strategies[r.IntN(len(strategies))], Shrinks: chance(r, 0.3)}
 	n := 2 + r.IntN(3)
 	if chance(r, 0.1) {

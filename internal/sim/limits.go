@@ -63,7 +63,8 @@ func (o *oracle) judgeBudget(d DestinationPlan, sends []span) {
 // charges returns when messages were sent to a destination for the first time, and
 // when the budget was charged: for a hedge, and once for a round after the first.
 // Another member's try in the same round is no retry; a round is known to be
-// another where an endpoint is sent the message again.
+// another where an endpoint is sent the message again. Where something that was
+// waited for came between, it may have begun before, and is left out.
 func charges(sends []span) (firsts, charged []time.Time) {
 	sends = slices.Clone(sends)
 	slices.SortStableFunc(sends, func(a, b span) int { return cmp.Or(a.begin.Compare(b.begin), a.number-b.number) })
@@ -75,17 +76,22 @@ func charges(sends []span) (firsts, charged []time.Time) {
 		}
 	}
 	round := map[stay]map[string]bool{} // the endpoints of a message's round
+	waited := map[stay]bool{}           // one after its first was waited for
 	for _, s := range sends {
 		at := stay{s.id, s.route}
 		switch {
 		case s.number == 1:
-			round[at] = map[string]bool{}
+			round[at], waited[at] = map[string]bool{}, false
 			firsts = append(firsts, s.begin)
 		case s.hedge:
 			charged = append(charged, s.begin)
 		case round[at][s.endpoint] && stays[at] == 1:
-			round[at] = map[string]bool{}
-			charged = append(charged, s.ready)
+			if !waited[at] {
+				charged = append(charged, s.ready)
+			}
+			round[at], waited[at] = map[string]bool{}, false
+		default:
+			waited[at] = waited[at] || s.ready.Before(s.begin)
 		}
 		if round[at] != nil {
 			// What was refused with its batch goes once more alone: that is no retry.

@@ -186,6 +186,7 @@ func (o *oracle) judgeTogether() {
 		name string
 	}
 	together, requests := map[home][]span{}, map[home][]span{}
+	shared := map[string]map[int][]span{} // by destination and life
 	for at, sends := range o.sends {
 		h := home{at.life, o.homes[at.endpoint].Name}
 		together[h] = append(together[h], sends...)
@@ -194,8 +195,18 @@ func (o *oracle) judgeTogether() {
 	for h, sends := range together {
 		d := o.destination(h.name)
 		o.judgeRate(d, requests[h])
-		o.judgeBudget(d, sends)
+		o.judgeShares(h.life, d, sends)
+		if !d.SharedBudget {
+			o.judgeBudget(d, sends)
+		} else if shared[h.name] == nil {
+			shared[h.name] = map[int][]span{h.life: sends}
+		} else {
+			shared[h.name][h.life] = sends
+		}
 		o.judgeBusy(h.name, requests[h], d.Workers)
+	}
+	for name, byLife := range shared {
+		o.judgeSharedBudget(o.destination(name), byLife)
 	}
 }
 
@@ -214,6 +225,7 @@ func (o *oracle) judgeOnce() {
 			}
 		}
 	}
+	o.judgeTwice(names)
 	seen := map[ending]string{}
 	for e := range o.ends {
 		name, known := names[e.id]

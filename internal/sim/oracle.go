@@ -26,6 +26,14 @@ type oracle struct {
 	states map[place]*past
 	// ends counts the messages that were delivered.
 	ends map[ending]int
+	// deliveries are those of lives that had power then; over is when a life ended,
+	// and turns what its reloads put in force.
+	deliveries []delivery
+	over       map[int]time.Time
+	turns      map[int][]turned
+	// Charges of others that a shared budget was judged with, those that were judged
+	// alone, and stretches of sends that were long enough to judge shares by.
+	together, alone, runs int
 	// Attempts that waited for a rate limit, hops for want of a retry budget,
 	// hedges, moves of members to unwell, and messages that were seen.
 	limited, spent, hedges, unwell, filtered int
@@ -63,6 +71,7 @@ func (o *oracle) init(w *world) {
 	o.batches = map[place][]event.Event{}
 	o.again, o.tries = map[string]int{}, map[trial]int{}
 	o.homes, o.states, o.ends = map[string]DestinationPlan{}, map[place]*past{}, map[ending]int{}
+	o.over, o.turns = map[int]time.Time{}, map[int][]turned{}
 	for _, d := range w.plan.Destinations {
 		for _, m := range d.endpoints() {
 			o.homes[m.Name] = d
@@ -71,7 +80,8 @@ func (o *oracle) init(w *world) {
 }
 
 // take notes an event of a life.
-func (o *oracle) take(life int, e event.Event) {
+func (o *oracle) take(p *process, e event.Event) {
+	life := p.number
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	at := place{life, e.Endpoint}

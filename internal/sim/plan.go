@@ -29,6 +29,8 @@ type Plan struct {
 	Levers []Lever
 	// Dedupe drops a message whose words were seen, whatever its key.
 	Dedupe bool
+	// Replicas is for two relays that share a store; nil for one alone.
+	Replicas *ReplicasPlan
 }
 
 // DestinationPlan is one destination and the endpoint behind it.
@@ -44,6 +46,7 @@ type DestinationPlan struct {
 	FailWhenOpen       bool
 	Rate               *limit.Rate
 	Budget             *limit.BudgetSettings
+	SharedBudget       bool // it is counted in the store
 	RespectsRetryAfter bool
 	Spells             []Spell // of a plain destination's endpoint
 	Group              *GroupPlan
@@ -79,6 +82,8 @@ type Lever struct {
 	What What
 	// Destination is which one is paused, Member which of its members; -1 is all.
 	Destination, Member int
+	// Replica is which relay it is done to.
+	Replica int
 	// For is how long it stays paused, or how long a stop may take.
 	For time.Duration
 }
@@ -89,7 +94,7 @@ type What uint8
 // The levers.
 const (
 	Pause    What = iota // a destination, for a while
-	Reload               // the same configuration over fresh connections
+	Reload               // fresh connections, other weights and strategies
 	Restart              // a stop that may take a while, then a start
 	PowerCut             // everything at once, then a start
 )
@@ -137,6 +142,7 @@ func Draw(seed uint64) Plan {
 	p.drawLimits()
 	p.drawGroups()
 	p.drawBatches()
+	p.drawReplicas()
 	return p
 }
 
@@ -154,9 +160,13 @@ func (p *Plan) drawLimits() {
 			d.Rate = &limit.Rate{PerSecond: least * (1 + 2*r.Float64()), Burst: 1 + r.IntN(10)}
 		}
 		if chance(r, 0.3) {
-			d.Budget = &limit.BudgetSettings{Ratio: r.Float64(), MinPerSecond: r.Float64(), Window: between(r, time.Second, 10*time.Second)}
+			d.Budget = drawBudget(r)
 		}
 	}
+}
+
+func drawBudget(r *rand.Rand) *limit.BudgetSettings {
+	return &limit.BudgetSettings{Ratio: r.Float64(), MinPerSecond: r.Float64(), Window: between(r, time.Second, 10*time.Second)}
 }
 
 func drawDestination(r *rand.Rand, i, n int) DestinationPlan {
@@ -250,7 +260,7 @@ func (p Plan) String() string {
 			fmt.Fprintf(&b, ", at most %.2f/s, burst %d", d.Rate.PerSecond, d.Rate.Burst)
 		}
 		if s := d.Budget; s != nil {
-			fmt.Fprintf(&b, ", retries %.2f of firsts and %.2f/s within %v", s.Ratio, s.MinPerSecond, s.Window)
+			fmt.Fprintf(&b, ", retries %.2f of firsts and %.2f/s within %v, shared: %v", s.Ratio, s.MinPerSecond, s.Window, d.SharedBudget)
 		}
 		if s := d.Batch; s != nil {
 			fmt.Fprintf(&b, ", batches of %d within %v", s.MaxMessages, s.MaxWait)
@@ -261,6 +271,9 @@ func (p Plan) String() string {
 		}
 		fmt.Fprintf(&b, "; %v\n", d.Spells)
 	}
+	if p.Replicas != nil {
+		fmt.Fprintf(&b, "  two relays share a store: %v\n", p.Replicas.Store)
+	}
 	if p.Dedupe {
 		fmt.Fprintln(&b, "  what was seen is dropped")
 	}
@@ -269,7 +282,7 @@ func (p Plan) String() string {
 	}
 	fmt.Fprintf(&b, "  disk: %+v\n", p.Disk)
 	for _, l := range p.Levers {
-		fmt.Fprintf(&b, "  at %v: %v (d%d, member %d, %v)\n", l.At, l.What, l.Destination, l.Member, l.For)
+		fmt.Fprintf(&b, "  at %v: %v of pawl %d (d%d, member %d, %v)\n", l.At, l.What, l.Replica, l.Destination, l.Member, l.For)
 	}
 	return b.String()
 }

@@ -18,20 +18,19 @@ import (
 	"github.com/pawlhq/pawl/internal/core/retry"
 	"github.com/pawlhq/pawl/internal/deadletter"
 	"github.com/pawlhq/pawl/internal/deliver"
+	"github.com/pawlhq/pawl/internal/kv"
 	"github.com/pawlhq/pawl/internal/relay"
 	"github.com/pawlhq/pawl/internal/seglog"
 	"github.com/pawlhq/pawl/internal/setting"
 	"github.com/pawlhq/pawl/internal/settle"
 )
 
-const (
-	relayAddress = "pawl.test:8080"
-	lettersDir   = "/state/dead"
-)
+const lettersDir = "/state/dead"
 
 // process is one life of pawl, from a start to a stop or a power cut.
 type process struct {
 	w      *world
+	of     *replica
 	number int
 	dead   atomic.Bool // the power is gone: nothing it does reaches anybody
 	store  *deadletter.Files
@@ -47,13 +46,14 @@ type process struct {
 }
 
 // start begins a life on what the last one left on the disk.
-func (w *world) start() (*process, error) {
+func (r *replica) start() (*process, error) {
+	w := r.w
 	w.lives++
-	p := &process{w: w, number: w.lives, over: make(chan struct{}), conns: map[net.Conn]struct{}{}}
-	w.story.tell("", "pawl starts (life %d)", p.number)
+	p := &process{w: w, of: r, number: w.lives, over: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	w.story.tell("", "pawl %d starts (life %d)", r.number, p.number)
 	var err error
 	p.store, err = deadletter.Open(lettersDir, deadletter.Options{
-		FS: powered{w.disk, &p.dead}, Free: func(string) (uint64, error) { return 1 << 40, nil },
+		FS: powered{r.disk, &p.dead}, Free: func(string) (uint64, error) { return 1 << 40, nil },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the dead letters: %w", err)
@@ -65,7 +65,7 @@ func (w *world) start() (*process, error) {
 		return nil, err
 	}
 	settings := http.SourceKind().New().(*http.SourceSettings)
-	settings.Listen, settings.AckTimeout = relayAddress, setting.Duration(w.plan.AckTimeout)
+	settings.Listen, settings.AckTimeout = r.address(), setting.Duration(w.plan.AckTimeout)
 	if p.source, err = http.SourceKind().Open(settings, connector.Env{Name: "web", Listen: p.listen, Events: p.happened}); err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func (p *process) configure() error {
 	kind := http.DestinationKinds()[0]
 	var specs []deliver.Spec
 	for _, d := range p.w.plan.Destinations {
-		spec := d.spec(p.w.plan)
-		for _, m := range d.present(p.w.shrunk) {
+		spec := p.spec(d)
+		for i, m := range d.present(p.of.turn) {
 			settings := kind.New().(*http.DestinationSettings)
 			settings.URL = "http://" + m.Name + ".test/in"
 			settings.BatchItems = http.ItemsEnvelope
@@ -118,7 +118,7 @@ func (p *process) configure() error {
 				spec.Endpoint = at
 				continue
 			}
-			spec.Group.Members = append(spec.Group.Members, deliver.Member{Endpoint: at, Weight: m.Weight})
+			spec.Group.Members = append(spec.Group.Members, deliver.Member{Endpoint: at, Weight: d.Group.turn(p.of.turn).Weights[i]})
 		}
 		specs = append(specs, spec)
 	}
@@ -134,16 +134,22 @@ func (p *process) configure() error {
 		Routes: map[string][]*relay.Route{"web": routes}, Destinations: set,
 		Sources: []relay.SourceSpec{{Name: "web", MaxInFlight: p.w.plan.MaxInFlight, MaxInFlightBytes: 1 << 20, Dedupe: p.dedupe()}},
 	})
+	p.w.oracle.configured(p)
 	return err
 }
 
-// dedupe drops messages with the words of one that was seen in this life.
+// dedupe drops messages with the words of one that was seen in this life, or by
+// another that has the same store.
 func (p *process) dedupe() *relay.Dedupe {
 	if !p.w.plan.Dedupe {
 		return nil
 	}
 	if p.seen == nil {
-		p.seen = settle.NewDedupe(settle.DedupeOptions{})
+		o := settle.DedupeOptions{TTL: time.Hour, Scope: "web/"}
+		if p.w.store != nil {
+			o.Store = p.shared()
+		}
+		p.seen = settle.NewDedupe(o)
 	}
 	return &relay.Dedupe{Seen: p.seen, Key: func(_ context.Context, m *message.Message) (string, error) {
 		_, name, err := parse(m.Body)
@@ -151,24 +157,27 @@ func (p *process) dedupe() *relay.Dedupe {
 	}}
 }
 
-// present are the endpoints that a configuration has.
-func (d DestinationPlan) present(shrunk bool) []MemberPlan {
+// shared is the store that the relays share.
+func (p *process) shared() kv.Store { return kv.Retry(link{p.w.store, &p.dead}, kv.DefaultPolicy()) }
+
+// present are the endpoints that a configuration has after a number of reloads.
+func (d DestinationPlan) present(turn int) []MemberPlan {
 	all := d.endpoints()
-	if shrunk && d.Group != nil && d.Group.Shrinks {
+	if turn%2 == 1 && d.Group != nil && d.Group.Shrinks {
 		return all[:len(all)-1]
 	}
 	return all
 }
 
-func (d DestinationPlan) spec(plan Plan) deliver.Spec {
+func (p *process) spec(d DestinationPlan) deliver.Spec {
 	s := deliver.Spec{
 		Name: d.Name, Retry: d.policy(), Deadline: d.Deadline,
 		Workers: d.Workers, MaxPending: d.Places,
 		RateLimit: d.Rate, RetryBudget: d.Budget, Batch: d.Batch,
 	}
 	if g := d.Group; g != nil {
-		s.Group = &deliver.Group{Strategy: g.Strategy, Health: g.Health}
-		if s.Hedge = g.Hedge; len(d.present(true)) < 2 {
+		s.Group = &deliver.Group{Strategy: g.turn(p.of.turn).Strategy, Health: g.Health}
+		if s.Hedge = g.Hedge; len(d.present(1)) < 2 {
 			s.Hedge = nil
 		}
 	}
@@ -176,7 +185,10 @@ func (d DestinationPlan) spec(plan Plan) deliver.Spec {
 		s.WhenOpen = deliver.FailWhenOpen
 	}
 	for _, to := range d.Fallback {
-		s.Fallback = append(s.Fallback, plan.Destinations[to].Name)
+		s.Fallback = append(s.Fallback, p.w.plan.Destinations[to].Name)
+	}
+	if d.SharedBudget {
+		s.BudgetCounters = p.shared()
 	}
 	return s
 }
@@ -219,6 +231,7 @@ func (p *process) stop(limit time.Duration) error {
 	<-p.over
 	time.Sleep(time.Millisecond) // what was told to end at this moment may do so
 	p.w.empty(p)
+	p.w.oracle.ended(p.number)
 	p.fleet.Close()
 	err = errors.Join(err, p.source.Close(), p.store.Close())
 	p.w.story.tell("", "pawl has stopped (life %d): %v", p.number, err)
@@ -230,6 +243,7 @@ func (p *process) stop(limit time.Duration) error {
 func (p *process) cut() {
 	p.w.story.tell("", "the power is cut (life %d)", p.number)
 	p.dead.Store(true)
+	p.w.oracle.ended(p.number)
 	p.mu.Lock()
 	for c := range p.conns {
 		if c, ok := c.(interface{ Reset() }); ok {
@@ -238,7 +252,7 @@ func (p *process) cut() {
 	}
 	p.mu.Unlock()
 	_ = p.source.Close()
-	p.w.disk.Crash(p.w.crash)
+	p.of.disk.Crash(p.of.crash)
 	p.w.ghosts.Go(func() {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -255,8 +269,9 @@ func (p *process) happened(e event.Event) {
 	if !p.dead.Load() {
 		p.w.story.happened(e)
 		p.w.oracle.isolated(e)
+		p.w.oracle.delivered(p, e)
 	}
-	p.w.oracle.take(p.number, e)
+	p.w.oracle.take(p, e)
 }
 
 var errNoPower = errors.New("sim: the power is gone")

@@ -32,6 +32,10 @@ type Report struct {
 	// Hedges are attempts that were, Unwell moves of members to that, Filtered
 	// messages that were seen before.
 	Hedges, Unwell, Filtered int
+	// Together are charges of others that shared budgets were judged with, Alone
+	// those that were judged without their store, Runs stretches of sends that say
+	// something of shares.
+	Together, Alone, Runs int
 }
 
 // world is a run.
@@ -40,18 +44,16 @@ type world struct {
 	began     time.Time
 	story     *story
 	network   testbed.Network
-	disk      *faultfs.Disk
+	replicas  []*replica
+	store     *store // what two replicas share; nil for one
 	endpoints []*endpoint
 	records   []*record
 	oracle    oracle
-	crash     *rand.Rand
 	ghosts    sync.WaitGroup // lives that lost their power
 	lives     int            // touched by the goroutine of Run and its levers, one after the other
-	shrunk    bool           // groups that do are without their last member; touched like lives
 
 	mu       sync.Mutex
 	chances  *rand.Rand
-	current  *process
 	unsafe   map[int]bool // lives that were cut
 	late     int          // answers with a 504
 	problems []string
@@ -61,12 +63,15 @@ type world struct {
 // Run lives through the plan. It must be called in a bubble of testing/synctest.
 func Run(plan Plan) Report {
 	w := &world{
-		plan: plan, began: time.Now(), disk: faultfs.New(), unsafe: map[int]bool{}, about: map[string]bool{},
-		chances: rand.New(rand.NewPCG(plan.Seed, 1)), crash: rand.New(rand.NewPCG(plan.Seed, 2)),
+		plan: plan, began: time.Now(), unsafe: map[int]bool{}, about: map[string]bool{},
+		chances: rand.New(rand.NewPCG(plan.Seed, 1)),
 	}
 	w.story = &story{began: w.began}
 	w.oracle.init(w)
-	w.disk.Inject(w.diskFault())
+	w.replicas = append(w.replicas, w.newReplica(0))
+	if plan.Replicas != nil {
+		w.replicas, w.store = append(w.replicas, w.newReplica(1)), newStore(plan, w.began)
+	}
 	letters := 0
 	if err := w.live(); err != nil {
 		w.wrong("", "%v", err)
@@ -84,6 +89,7 @@ func Run(plan Plan) Report {
 		Messages: len(w.records), Attempts: w.oracle.attempts(), Letters: letters, Late: w.late,
 		Limited: w.oracle.limited, Spent: w.oracle.spent,
 		Hedges: w.oracle.hedges, Unwell: w.oracle.unwell, Filtered: w.oracle.filtered,
+		Together: w.oracle.together, Alone: w.oracle.alone, Runs: w.oracle.runs,
 	}
 }
 
@@ -98,11 +104,13 @@ func (w *world) live() error {
 			w.endpoints = append(w.endpoints, e)
 		}
 	}
-	p, err := w.start()
-	if err != nil {
-		return err
+	for _, r := range w.replicas {
+		p, err := r.start()
+		if err != nil {
+			return err
+		}
+		r.become(p)
 	}
-	w.become(p)
 	var levers, callers sync.WaitGroup
 	levers.Go(w.pullLevers)
 	for i := range w.plan.Callers {
@@ -113,8 +121,10 @@ func (w *world) live() error {
 	levers.Wait()
 	time.Sleep(time.Until(w.began.Add(length)))
 	// The longest a message may still need, with everything well again.
-	if err := w.running().stop(10 * time.Minute); err != nil {
-		return fmt.Errorf("stopping with everything well: %w", err)
+	for _, r := range w.replicas {
+		if err := r.running().stop(10 * time.Minute); err != nil {
+			return fmt.Errorf("stopping with everything well: %w", err)
+		}
 	}
 	return nil
 }
@@ -138,7 +148,8 @@ func (w *world) pullLevers() {
 	for _, l := range levers {
 		time.Sleep(time.Until(w.began.Add(l.At)))
 		w.story.tell("", "lever: %v", l.What)
-		p := w.running()
+		at := w.replicas[l.Replica]
+		p := at.running()
 		switch l.What {
 		case Pause:
 			d := w.plan.Destinations[l.Destination]
@@ -150,7 +161,7 @@ func (w *world) pullLevers() {
 			time.Sleep(l.For)
 			p.fleet.Resume(name)
 		case Reload:
-			w.shrunk = !w.shrunk
+			at.turn++
 			if err := p.configure(); err != nil {
 				w.wrong("", "reload: %v", err)
 			}
@@ -159,42 +170,14 @@ func (w *world) pullLevers() {
 			if err := p.stop(l.For); err != nil && w.plan.Disk != (DiskPlan{}) {
 				w.cutShort(p) // letters of what was cut short may have found no space
 			}
-			w.restart()
+			at.restart()
 		case PowerCut:
 			w.cutShort(p)
 			p.cut()
-			w.restart()
+			at.restart()
 		}
 	}
 }
-
-func (w *world) restart() {
-	p, err := w.start()
-	for err != nil { // a disk without space may refuse a start
-		w.story.tell("", "no start: %v", err)
-		time.Sleep(time.Second)
-		if time.Since(w.began) > 2*length {
-			panic(fmt.Sprintf("sim: no start with everything well: %v", err))
-		}
-		p, err = w.start()
-	}
-	w.become(p)
-}
-
-func (w *world) become(p *process) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.current = p
-}
-
-func (w *world) running() *process {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.current
-}
-
-// life is the number of the life that runs now.
-func (w *world) life() int { return w.running().number }
 
 // cutShort remembers that what a life promised with a 504 may be lost: the
 // promise of a 504 ends with the power.
@@ -236,9 +219,9 @@ func (w *world) wrong(name, format string, args ...any) {
 	}
 }
 
-// diskFault is what the disk does.
-func (w *world) diskFault() func(faultfs.Op) faultfs.Fault {
-	d, r := w.plan.Disk, rand.New(rand.NewPCG(w.plan.Seed, 3))
+// diskFault is what a disk does.
+func (w *world) diskFault(numbers uint64) func(faultfs.Op) faultfs.Fault {
+	d, r := w.plan.Disk, rand.New(rand.NewPCG(w.plan.Seed, numbers))
 	return func(op faultfs.Op) faultfs.Fault {
 		at := time.Since(w.began)
 		writes := op.Kind == faultfs.Write || op.Kind == faultfs.Create
@@ -272,23 +255,43 @@ func (w *world) empty(p *process) {
 	}
 }
 
-// afterwards cuts the power of the machine, looks at what is there, and replays
+// afterwards cuts the power of the machines, looks at what is there, and replays
 // every letter with everything well.
 func (w *world) afterwards() (letters int, err error) {
-	w.disk.Crash(w.crash)
-	p, err := w.start()
-	if err != nil {
-		return 0, err
-	}
-	w.become(p)
 	var kept []*message.DeadLetter
-	if err := p.store.List(context.Background(), deadletter.Filter{}, func(e deadletter.Entry) error {
-		kept = append(kept, e.DeadLetter)
-		return nil
-	}); err != nil {
-		return 0, fmt.Errorf("listing the letters: %w", err)
+	for _, r := range w.replicas {
+		r.disk.Crash(r.crash)
+		p, err := r.start()
+		if err != nil {
+			return 0, err
+		}
+		r.become(p)
+		if err := p.store.List(context.Background(), deadletter.Filter{}, func(e deadletter.Entry) error {
+			kept = append(kept, e.DeadLetter)
+			return nil
+		}); err != nil {
+			return 0, fmt.Errorf("listing the letters: %w", err)
+		}
 	}
 	w.oracle.judge(kept)
+	open := 0
+	for _, r := range w.replicas {
+		if err := r.running().replayAll(); err != nil {
+			return len(kept), err
+		}
+		open += r.running().store.Stats().Open
+	}
+	w.oracle.judgeReplayed(open)
+	for _, r := range w.replicas {
+		if err := r.running().stop(time.Minute); err != nil {
+			return len(kept), fmt.Errorf("the last stop: %w", err)
+		}
+	}
+	return len(kept), nil
+}
+
+// replayAll replays the letters of a life until none fails again.
+func (p *process) replayAll() error {
 	for range 20 { // one that meets an open breaker may fail again
 		sum, err := p.store.Replay(context.Background(), deadletter.ReplayOptions{
 			Deliver: func(ctx context.Context, l *message.DeadLetter) deadletter.ReplayOutcome {
@@ -296,16 +299,12 @@ func (w *world) afterwards() (letters int, err error) {
 			},
 		})
 		if err != nil || sum.Left > 0 {
-			return len(kept), fmt.Errorf("replay: %+v: %w", sum, errors.Join(err, errors.New("letters are left")))
+			return fmt.Errorf("replay: %+v: %w", sum, errors.Join(err, errors.New("letters are left")))
 		}
 		if sum.FailedAgain == 0 {
 			break
 		}
 		time.Sleep(30 * time.Second)
 	}
-	w.oracle.judgeReplayed(p.store.Stats().Open)
-	if err := p.stop(time.Minute); err != nil {
-		return len(kept), fmt.Errorf("the last stop: %w", err)
-	}
-	return len(kept), nil
+	return nil
 }
