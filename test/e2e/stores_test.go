@@ -94,7 +94,7 @@ func order(s *site, key, order string) string {
 	return sendBody(s.url(), key, fmt.Sprintf(`{"key":%q,"order":%q}`, key, order), http.Header{}).status
 }
 
-// TestTwinsDropADuplicateBetweenThem also kills their store with messages under
+// TestTwinsDropADuplicateBetweenThem also kills their store with a message under
 // way: each goes on, and they share it again when it is back.
 func TestTwinsDropADuplicateBetweenThem(t *testing.T) {
 	t.Parallel()
@@ -114,7 +114,16 @@ func TestTwinsDropADuplicateBetweenThem(t *testing.T) {
 	want(b, "b2", "2", "delivered")
 	want(a, "a2", "2", "filtered")
 
+	release := ep.holds()
+	held := make(chan string, 1)
+	go func() { held <- order(a, "a-held", "held") }()
+	eventually(t, "an order is under way", func() bool { return ep.tries("a-held") > 0 })
 	store.kill()
+	release()
+	if got := <-held; got != "delivered" || ep.got("a-held") != 1 {
+		t.Errorf("the order under way while the store died was %q, and arrived %d times", got, ep.got("a-held"))
+	}
+	want(a, "a-held-again", "held", "filtered") // by its own memory
 	want(a, "a3", "3", "delivered")
 	want(a, "a4", "3", "filtered")  // by its own memory
 	want(b, "b3", "3", "delivered") // which the other does not know
