@@ -33,8 +33,12 @@ func (l *loader) advise(c *Config) {
 		l.adviseDeadline(e, d)
 		l.adviseRetryAfter(e, d)
 		l.adviseHosts(c, e, d)
+		l.adviseBudget(e, d)
+		l.adviseBatch(e, d)
 	}
 	l.adviseSends(c)
+	l.adviseStores(c)
+	l.adviseNotify(c)
 	for i := range c.Routes {
 		l.adviseRoute(&l.routes[i], &c.Routes[i])
 	}

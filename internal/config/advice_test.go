@@ -22,7 +22,7 @@ import (
 func TestAdvice(t *testing.T) {
 	t.Chdir(filepath.Join("testdata", "advice"))
 	files, err := filepath.Glob("*.yaml")
-	if err != nil || len(files) < 7 {
+	if err != nil || len(files) < 11 {
 		t.Fatalf("only %v, %v", files, err)
 	}
 	for _, file := range files {

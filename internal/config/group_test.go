@@ -120,7 +120,7 @@ func TestGoodStores(t *testing.T) {
 		{Name: "shared", Type: StoreRedis, URL: setting.NewSecret("rediss://pawl:" + testSecret + "@redis.internal:6380/2"), Prefix: "shop:",
 			TLS: &setting.ClientTLS{ServerName: "redis.test"}, Retry: kv.Policy{Attempts: 3, Timeout: 100 * time.Millisecond,
 				Backoff: backoff.Schedule{Initial: 10 * time.Millisecond, Max: 90 * time.Millisecond, Factor: 2, Jitter: backoff.Equal}}},
-		{Name: "own", Type: StoreMemory, Retry: kv.Policy{Attempts: 2, Timeout: 250 * time.Millisecond,
+		{Name: "own", Type: StoreRedis, URL: setting.NewSecret("redis://127.0.0.1:6379/1"), Prefix: "pawl:", Retry: kv.Policy{Attempts: 2, Timeout: 250 * time.Millisecond,
 			Backoff: backoff.Schedule{Initial: 2 * time.Second, Max: 2 * time.Second, Factor: 2, Jitter: backoff.Full}}},
 	}
 	if diff := cmp.Diff(want, c.Stores, cmpopts.IgnoreFields(Store{}, "At"), cmp.Comparer(func(a, b setting.Secret) bool { return a == b })); diff != "" {
