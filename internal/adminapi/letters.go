@@ -197,7 +197,7 @@ func (r Replay) check(o Options) error {
 		return fmt.Errorf("rate is %v; it must be letters a second, or left out", r.Rate)
 	}
 	if r.To != "" && !o.HasDestination(r.To) {
-		return fmt.Errorf("%w %q", ErrNoDestination, r.To)
+		return o.missing(r.To)
 	}
 	return nil
 }
@@ -205,6 +205,21 @@ func (r Replay) check(o Options) error {
 // ErrNoDestination says that a request names a destination that is not
 // configured.
 var ErrNoDestination = errors.New("there is no destination")
+
+// missing says that no destination has the name.
+func (o *Options) missing(name string) error {
+	if o.Fleet == nil {
+		return fmt.Errorf("%w %q", ErrNoDestination, name)
+	}
+	for _, l := range o.Fleet.Status() {
+		for _, e := range l.Endpoints {
+			if e.Name == name && l.Destination != name {
+				return fmt.Errorf("%w %q: it is a member of a group, name the group %s", ErrNoDestination, name, l.Destination)
+			}
+		}
+	}
+	return fmt.Errorf("%w %q", ErrNoDestination, name)
+}
 
 func (a *API) replayLetters(w http.ResponseWriter, r *http.Request) {
 	var req Replay
@@ -287,7 +302,7 @@ func RunSend(ctx context.Context, o Options, req Send) (Sent, error) {
 		return Sent{}, err
 	}
 	if !o.HasDestination(req.To) {
-		return Sent{}, fmt.Errorf("%w %q", ErrNoDestination, req.To)
+		return Sent{}, o.missing(req.To)
 	}
 	res, err := o.Send(ctx, req.To, m)
 	if err != nil {

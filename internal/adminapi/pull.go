@@ -158,7 +158,7 @@ func (a *API) refused(w http.ResponseWriter, name string, m deliver.Moved) bool 
 	case deliver.LeverMoved:
 		return false
 	case deliver.NoDestination:
-		fail(w, problem.BadRequest, fmt.Sprintf("there is no destination %q", name))
+		fail(w, problem.BadRequest, a.opts.missing(name).Error())
 	case deliver.NoBreaker:
 		fail(w, problem.BadRequest, fmt.Sprintf("%s has no circuit breaker (circuit_breaker: false); pause stops what is sent to it", name))
 	case deliver.NotHeld:

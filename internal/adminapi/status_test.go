@@ -59,4 +59,13 @@ func TestMembersInStatus(t *testing.T) {
 	if want := `"members":[{"name":"east","busy":0,"limit":3,"breaker":"open","forced":{"by":"bob",`; code != http.StatusOK || !strings.Contains(text, want) {
 		t.Errorf("%d, want %s in\n%s", code, want, text)
 	}
+	// What concerns a whole destination is asked of the group.
+	for path, body := range map[string]string{
+		"/v3/rate": `{"name":"east","per_second":1}`, "/v3/dead-letters/replay": `{"to":"east"}`,
+	} {
+		code, text := r.call(http.MethodPost, path, body)
+		if code != http.StatusBadRequest || !strings.Contains(text, "name the group pair") {
+			t.Errorf("%s of a member: %d %s", path, code, text)
+		}
+	}
 }

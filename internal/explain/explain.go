@@ -54,13 +54,29 @@ type Explanation struct {
 	Settings []Setting `json:"settings"`
 }
 
+// missing says that no destination has the name.
+func missing(c *config.Config, name string) error {
+	for i := range c.Destinations {
+		g := c.Destinations[i].Group
+		if g == nil {
+			continue
+		}
+		for j := range g.Members {
+			if g.Members[j].Name == name {
+				return fmt.Errorf("%q is a member of a group: name the group %s", name, c.Destinations[i].Name)
+			}
+		}
+	}
+	return fmt.Errorf("no destination %q is configured", name)
+}
+
 // Destination explains the destination with the name. f is the failure that
 // every attempt there is to end with; nil is a transient one without a
 // Retry-After. Attempts at its fallbacks end with that.
 func Destination(c *config.Config, name string, f *failure.Error) (Explanation, error) {
 	d, ok := c.Destination(name)
 	if !ok {
-		return Explanation{}, fmt.Errorf("no destination %q is configured", name)
+		return Explanation{}, missing(c, name)
 	}
 	chain, err := links(c, name)
 	if err != nil {

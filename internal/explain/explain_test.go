@@ -250,3 +250,17 @@ func TestQueue(t *testing.T) {
 		}
 	}
 }
+
+func TestAMemberLeadsToItsGroup(t *testing.T) {
+	c := load(t, `
+sources: [ { name: web, type: http, listen: "127.0.0.1:8080" } ]
+routes: [ { name: all, from: [web], to: [pair] } ]
+destinations:
+  - { name: pair, type: group, members: [ { name: east, type: https, url: "https://e.example.com" }, { type: https, url: "https://w.example.com" } ] }
+`)
+	for name, want := range map[string]string{"east": "name the group pair", "pair/2": "name the group pair", "west": `no destination "west"`} {
+		if _, err := Destination(c, name, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}
