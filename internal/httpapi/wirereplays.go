@@ -56,7 +56,7 @@ type Replay struct {
 	EndedAt         *Time        `json:"ended_at" nullable:"true"`
 	Total           int64        `json:"total" doc:"How many there were to do by its preview."`
 	Done            int64        `json:"done"`
-	Skipped         int64        `json:"skipped" doc:"Passed over: they did not fit any more."`
+	Skipped         int64        `json:"skipped" doc:"Left: another job has their unique key, or a worker still has them."`
 	Succeeded       int64        `json:"succeeded" doc:"Of those that were brought back."`
 	FailedAgain     int64        `json:"failed_again" doc:"Of those that were brought back."`
 }

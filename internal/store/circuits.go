@@ -34,7 +34,8 @@ type Circuits interface {
 
 // Limits are the numbers of one gate. nil and zero are none.
 type Limits struct {
-	// Concurrency is how many attempts may run at once.
+	// Concurrency is how many attempts may run at once. Checks of an endpoint take
+	// no place of its.
 	Concurrency int
 	// Rate and Circuit are an endpoint's alone.
 	Rate    *limit.Rate

@@ -47,7 +47,8 @@ type Selection struct {
 	Filter
 	// Before is when the selection was made.
 	Before time.Time
-	// FailedAfter and FailedBefore bound when a dead letter died.
+	// FailedAfter and FailedBefore bound when a dead letter died, and choose no other
+	// job, as Reason does.
 	FailedAfter, FailedBefore time.Time
 }
 
@@ -77,7 +78,7 @@ type Replays interface {
 	// the replay then.
 	MoveReplay(ctx context.Context, id string, to ReplayState, by, why string) (Replay, error)
 	// StepReplay does the next up to n jobs of one that is running: takes them in
-	// the order of their death, acts on those that still fit, moves the cursor on,
+	// the order of their creation, acts on those that fit then, moves the cursor on,
 	// and counts. It makes the replay ReplayDone behind the last one, and
 	// ReplayStopped where more than its share failed again. ErrStatus where it is
 	// not running.
@@ -140,7 +141,7 @@ type Replay struct {
 	CreatedKey             string
 	CreatedAt, EndedAt     time.Time
 	Total                  int64 // by the preview
-	Done, Skipped          int64 // acted on; passed over because they did not fit any more
+	Done, Skipped          int64 // acted on; left, for their unique key was taken or a worker still had them
 	Succeeded, FailedAgain int64 // of those that were brought back
 	Cursor                 int64 // the store's
 	// JudgedFrom and JudgedFailed are how many had ended, and failed, when a person

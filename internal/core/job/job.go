@@ -31,7 +31,8 @@ type Job struct {
 	Attempt int
 	Counts  Counts
 	// FinishedAt is zero until the job is finished; Reason is set for a dead
-	// letter only, Result for a success.
+	// letter only. Result is that of a success, or the one that was refused, or came
+	// after the job was cancelled.
 	FinishedAt time.Time
 	Reason     Reason
 	Result     []byte

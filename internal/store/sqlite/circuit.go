@@ -30,6 +30,7 @@ type gate struct {
 	gateState
 	stored bool       // the row is in the file
 	terms  lane.Terms // what the board was told
+	checks lane.Terms // and of an endpoint's checks
 	turn   int64      // the transaction that touched it last
 }
 
@@ -85,10 +86,11 @@ func (s *state) detach(l *laneRow) {
 	}
 }
 
-// counts notes that attempts of the lane begin to run, or end.
+// counts notes that attempts of the lane begin to run, or end. A check of an
+// endpoint is let through when all places are taken, so it takes none.
 func (l *laneRow) counts(n int) {
 	l.queue.running += n
-	if l.endpoint != nil {
+	if l.endpoint != nil && !l.key.Synthetic {
 		l.endpoint.running += n
 	}
 }
@@ -155,18 +157,23 @@ func (s *state) openGates(now time.Time) {
 		s.gate(name)
 	}
 	for _, g := range s.gates {
-		g.terms = s.termsOf(g, now)
+		g.terms, g.checks = s.termsOf(g, now), s.checksOf(g)
 		s.setGate(g)
 	}
 }
 
-// setGate tells the board the terms of a gate. An endpoint's checks pass all but a
-// pause.
+// checksOf says what a gate lets through of an endpoint's checks: they pass all but
+// a pause.
+func (s *state) checksOf(g *gate) lane.Terms {
+	_, paused := s.paused[g.name]
+	return lane.Terms{Shut: paused}
+}
+
+// setGate tells the board the terms of a gate.
 func (s *state) setGate(g *gate) {
 	s.board.Set(g.name, g.terms)
 	if g.name.Kind == lane.EndpointGate {
-		_, paused := s.paused[g.name]
-		s.board.Set(syntheticGate(g), lane.Terms{Shut: paused})
+		s.board.Set(syntheticGate(g), g.checks)
 	}
 }
 
@@ -191,10 +198,11 @@ func ceilTime(t time.Time) time.Time { return at(ceilMillis(t)) }
 // that became more.
 func (t *tx) regate(g *gate) {
 	s := t.w.state
-	was := g.terms
-	if g.terms = s.termsOf(g, at(t.now)); g.terms == was {
+	terms, checks := s.termsOf(g, at(t.now)), s.checksOf(g)
+	if terms == g.terms && checks == g.checks {
 		return
 	}
+	g.terms, g.checks = terms, checks
 	s.setGate(g)
 	if len(s.parked.all) == 0 {
 		return

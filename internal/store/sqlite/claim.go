@@ -175,10 +175,11 @@ func (c *claim) run(t *tx) error {
 }
 
 // repeat gives the leases of the claim's id that still hold, and that it may have:
-// one who names another queue now gets nothing of the one before.
+// one who names another queue now gets nothing of the one before. A job that was
+// cancelled meanwhile is nobody's to begin.
 func (c *claim) repeat(t *tx) (again bool, err error) {
 	for _, l := range t.w.state.claims[c.id()] {
-		if l.end() <= t.now || !c.plan.Wants(l.lane.key) {
+		if l.end() <= t.now || l.cancelledAt != 0 || !c.plan.Wants(l.lane.key) {
 			continue // of those that are over the sweep makes an end
 		}
 		l.repeated = true

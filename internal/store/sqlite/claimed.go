@@ -77,10 +77,7 @@ func (s *Store) giveBack(ctx context.Context, c *claim, why error, note string) 
 			if l == nil || l.attempt != g.attempt || l.repeated || l.heardAt != 0 {
 				continue
 			}
-			x := job.DecideRelease(t.runOf(l), unreadRest, at(t.now))
-			if l.cancelledAt != 0 {
-				x = job.DecideCancelled(t.runOf(l))
-			}
+			x := t.unlessCancelled(l, job.DecideRelease(t.runOf(l), unreadRest, at(t.now)))
 			if _, err := t.apply(l, x, ending{note: note}); err != nil {
 				return err
 			}

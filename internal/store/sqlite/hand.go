@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
@@ -11,7 +12,7 @@ import (
 
 const (
 	sqlHandJob  = `SELECT lane, run_at, created_at FROM job WHERE seq=?`
-	sqlHandLast = `SELECT n, number, next_run_at, "end", reason, all_charged, lost, lost_row, unreceived FROM attempt
+	sqlHandLast = `SELECT n, number, next_run_at, "end", reason, all_charged, lost, lost_row, unreceived, ended_at FROM attempt
 		WHERE seq=+? ORDER BY number DESC LIMIT 1`
 	sqlReadyAt   = "SELECT attempt, charged, lost, lost_row, unreceived FROM ready WHERE lane=? AND run_at=? AND seq=?"
 	sqlReadyGone = "DELETE FROM ready WHERE lane=? AND run_at=? AND seq=?"
@@ -19,7 +20,7 @@ const (
 	sqlCancel    = "UPDATE running SET cancelled=?, canceller=? WHERE seq=?"
 	// The dead letter's end becomes the end of an attempt that is followed by
 	// another, and the counts begin anew.
-	sqlBringBack = `UPDATE attempt SET "end"=NULL, reason=NULL, next_run_at=?, note=?, all_charged=0, lost=0, lost_row=0, unreceived=0
+	sqlBringBack = `UPDATE attempt SET was="end", "end"=NULL, reason=NULL, next_run_at=?, note=?, all_charged=0, lost=0, lost_row=0, unreceived=0
 		WHERE n=?`
 	sqlBringBackNote = "SELECT note FROM attempt WHERE n=?"
 	sqlBringBackJob  = "SELECT policy, timeout_ms, length(payload)+coalesce(length(head), 0), uniq FROM job WHERE seq=?"
@@ -35,6 +36,15 @@ type found struct {
 	last       int64 // n of its last attempt; 0 for none
 	attempt    int   // the number of that
 	counts     job.Counts
+	ended      int64 // when its last attempt did
+}
+
+// died is when it failed; zero where it did not.
+func (h *found) died() time.Time {
+	if h.status != job.Failed {
+		return time.Time{}
+	}
+	return at(h.ended)
 }
 
 // find reads where a job is.
@@ -70,6 +80,7 @@ func (t *tx) findSeq(seq, made int64) (h found, err error) {
 	}
 	_, err = t.one(sqlHandLast, func(r *row) error {
 		h.last, h.attempt, h.counts = r.int(0), int(r.int(1)), scanCounts(r, 5)
+		h.ended = r.int(9)
 		if r.set(2) {
 			h.runAt = r.int(2)
 		}
@@ -140,7 +151,7 @@ func (t *tx) cancelQueued(h *found, by string) error {
 	t.w.state.attempt++
 	if _, err := t.exec(sqlAttempt, t.w.state.attempt, h.seq, h.attempt+1, "", t.now, t.now, string(job.OutcomeCancelled), 0,
 		h.counts.Charged, h.counts.Lost, h.counts.LostInRow, h.counts.Unreceived,
-		nil, string(job.Cancelled), nil, nil, 0, "cancelled by "+by, nil, nil); err != nil {
+		nil, string(job.Cancelled), nil, nil, 0, "cancelled by "+by, nil, nil, nil); err != nil {
 		return err
 	}
 	h.lane.tally.cancelled++
@@ -204,7 +215,11 @@ func (t *tx) bringBack(h *found, by string, u store.Uncertainty) error {
 	if _, err := t.one(sqlBringBackNote, func(r *row) error { note = r.text(0); return nil }, h.last); err != nil {
 		return err
 	}
-	note = join(note, fmt.Sprintf("it was a dead letter, %s, until %s retried it", h.reason, by))
+	was := "it was a dead letter, " + string(h.reason)
+	if h.reason == "" {
+		was = "it was a check that failed"
+	}
+	note = join(note, was+", until "+by+" retried it")
 	t.touch(h.lane)
 	if _, err := t.exec(sqlBringBack, t.now, note, h.last); err != nil {
 		return err

@@ -1,14 +1,14 @@
 package sqlite
 
-// heap is a binary heap, the least key first, whose items know their place in it,
+// heap is a binary heap, the least item first, whose items know their place in it,
 // so that one in the middle can be moved or taken out.
 type heap[T any] struct {
 	items []T
-	key   func(T) int64
+	less  func(a, b T) bool
 	place func(T) *int // one more than the index; 0 is nowhere
 }
 
-// first is the item with the least key; ok is false where there is none.
+// first is the least item; ok is false where there is none.
 func (h *heap[T]) first() (item T, ok bool) {
 	if len(h.items) == 0 {
 		return item, false
@@ -16,7 +16,7 @@ func (h *heap[T]) first() (item T, ok bool) {
 	return h.items[0], true
 }
 
-// put adds an item, or moves one whose key has changed.
+// put adds an item, or moves one whose order has changed.
 func (h *heap[T]) put(item T) {
 	p := h.place(item)
 	if *p == 0 {
@@ -56,7 +56,7 @@ func (h *heap[T]) up(i int) {
 	item := h.items[i]
 	for i > 0 {
 		parent := (i - 1) / 2
-		if h.key(h.items[parent]) <= h.key(item) {
+		if !h.less(item, h.items[parent]) {
 			break
 		}
 		h.set(i, h.items[parent])
@@ -72,10 +72,10 @@ func (h *heap[T]) down(i int) {
 		if child >= len(h.items) {
 			break
 		}
-		if child+1 < len(h.items) && h.key(h.items[child+1]) < h.key(h.items[child]) {
+		if child+1 < len(h.items) && h.less(h.items[child+1], h.items[child]) {
 			child++
 		}
-		if h.key(item) <= h.key(h.items[child]) {
+		if !h.less(h.items[child], item) {
 			break
 		}
 		h.set(i, h.items[child])

@@ -85,7 +85,7 @@ var plans = map[string]string{
 	sqlReplaySet:  "SEARCH replay USING INDEX sqlite_autoindex_replay_1 (id=?)",
 	sqlReplayOpen: "SEARCH replay USING COVERING INDEX replay_state (state=?)",
 	sqlReplays:    "SEARCH replay USING INTEGER PRIMARY KEY (rowid<?)\nSCALAR SUBQUERY 1\nSEARCH replay USING COVERING INDEX sqlite_autoindex_replay_1 (id=?)",
-	sqlReplayDead: "SEARCH a USING INDEX attempt_failed (seq>?)\n" + jobJ,
+	sqlReplayDead: "SEARCH a USING COVERING INDEX attempt_failed (seq>?)\n" + jobJ,
 	sqlReplayJobs: "SEARCH job USING INTEGER PRIMARY KEY (rowid>?)",
 	sqlBroughtBy:  "SEARCH brought USING INTEGER PRIMARY KEY (rowid=?)",
 	sqlLaneKey:    "SEARCH lane USING INTEGER PRIMARY KEY (rowid=?)",

@@ -81,7 +81,7 @@ type standing struct {
 
 const (
 	sqlStandingRunning = `SELECT attempt, charged, lost, lost_row, unreceived, cancelled FROM running WHERE seq = ?`
-	sqlStandingLast    = `SELECT number, all_charged, lost, lost_row, unreceived, next_run_at, "end", reason, ended_at, result, error, worker
+	sqlStandingLast    = `SELECT number, all_charged, lost, lost_row, unreceived, next_run_at, "end", reason, coalesce(finished_at, ended_at), result, error, worker
 		FROM attempt WHERE seq = +? ORDER BY number DESC LIMIT 1`
 	sqlStandingDue   = `SELECT next_run_at FROM attempt WHERE seq = +? AND next_run_at IS NOT NULL ORDER BY number DESC LIMIT 1`
 	sqlStandingError = `SELECT error FROM attempt WHERE seq = +? AND error IS NOT NULL ORDER BY number DESC LIMIT 1`
@@ -278,7 +278,7 @@ func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job,
 
 const (
 	sqlLogs    = `SELECT n, at, level, message FROM log WHERE seq = +? AND attempt = +? ORDER BY n`
-	sqlLogsEnd = `SELECT log_cut FROM attempt WHERE seq = +? AND number = ?`
+	sqlLogsEnd = `SELECT log_cut FROM attempt WHERE seq = +? AND number = ? AND worker <> ''` // where nobody had it, nobody logged
 	sqlLogsRun = `SELECT log_cut FROM running WHERE seq = ? AND attempt = ?`
 )
 

@@ -119,7 +119,8 @@ func resume(t *tx) error {
 			s.opened++
 			continue
 		}
-		if _, err := t.apply(l, job.DecideRelease(t.runOf(l), 0, at(t.now)), ending{note: "its process ended"}); err != nil {
+		x := t.unlessCancelled(l, job.DecideRelease(t.runOf(l), 0, at(t.now)))
+		if _, err := t.apply(l, x, ending{note: "its process ended"}); err != nil {
 			return err
 		}
 	}

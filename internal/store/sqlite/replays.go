@@ -23,9 +23,9 @@ const (
 	sqlBroughtBy  = "DELETE FROM brought WHERE seq=? RETURNING replay"
 	sqlBroughtAny = "SELECT EXISTS (SELECT 1 FROM brought)"
 	// What a step, or a preview, looks at: dead letters, or all jobs.
-	sqlReplayDead = `SELECT j.seq, j.lane, j.created_at, j.tags, a.ended_at, a.reason FROM attempt a CROSS JOIN job j ON j.seq = a.seq
+	sqlReplayDead = `SELECT j.seq, j.lane, j.created_at, j.tags FROM attempt a CROSS JOIN job j ON j.seq = a.seq
 		WHERE a.seq > ? AND a."end" = 'failed' AND a.reason IS NOT NULL ORDER BY a.seq LIMIT +?`
-	sqlReplayJobs = `SELECT seq, lane, created_at, tags, 0, '' FROM job WHERE seq > ? ORDER BY seq LIMIT +?`
+	sqlReplayJobs = `SELECT seq, lane, created_at, tags FROM job WHERE seq > ? ORDER BY seq LIMIT +?`
 )
 
 // The bounds of one step, which the writer does between two groups.
@@ -38,12 +38,10 @@ const (
 type candidate struct {
 	seq, lane, created int64
 	tags               string
-	ended              int64
-	reason             job.Reason
 }
 
 func scanCandidate(r *row) candidate {
-	return candidate{r.int(0), r.int(1), r.int(2), r.text(3), r.int(4), job.Reason(r.text(5))}
+	return candidate{r.int(0), r.int(1), r.int(2), r.text(3)}
 }
 
 // candidatesOf is the statement of the rows that an action looks at.
@@ -54,26 +52,16 @@ func candidatesOf(a store.Action) string {
 	return sqlReplayJobs
 }
 
-// fits reports whether a selection has a row, as far as the row tells. k is its
-// lane.
-func fits(sel *store.Selection, u store.Uncertainty, a store.Action, c candidate, k lane.Key) bool {
-	made, died := at(c.created), at(c.ended)
+// fits reports whether a selection has a job, as far as what never changes tells. k
+// is its lane.
+func fits(sel *store.Selection, c candidate, k lane.Key) bool {
+	made := at(c.created)
 	switch {
 	case sel.Queue != "" && sel.Queue != k.Queue, sel.Task != "" && sel.Task != k.Task, sel.Endpoint != "" && sel.Endpoint != k.Endpoint:
 		return false
 	case !sel.Before.IsZero() && made.After(sel.Before):
 		return false
 	case !sel.CreatedAfter.IsZero() && made.Before(sel.CreatedAfter), !sel.CreatedBefore.IsZero() && !made.Before(sel.CreatedBefore):
-		return false
-	case a != store.ActionRetry:
-		return sel.Tag == "" || hasTag(c.tags, sel.Tag)
-	case sel.Reason != "" && sel.Reason != c.reason:
-		return false
-	case c.reason == job.ReasonUncertain && (sel.Reason != job.ReasonUncertain || u != store.AcceptUncertain):
-		return false
-	case !sel.Before.IsZero() && died.After(sel.Before):
-		return false
-	case !sel.FailedAfter.IsZero() && died.Before(sel.FailedAfter), !sel.FailedBefore.IsZero() && !died.Before(sel.FailedBefore):
 		return false
 	}
 	return sel.Tag == "" || hasTag(c.tags, sel.Tag)
@@ -84,14 +72,20 @@ func hasTag(text, tag string) bool {
 	return err == nil && slices.Contains(tags, tag)
 }
 
-// allows reports whether an action is for a job in the status.
-func allows(a store.Action, sel *store.Selection, s job.Status) bool {
-	if sel.Status != "" && sel.Status != s {
+// allows reports whether a selection has a job, and an action is for it, by what its
+// attempts left. died is when it failed, zero where it did not.
+func allows(a store.Action, sel *store.Selection, u store.Uncertainty, s job.Status, why job.Reason, died time.Time) bool {
+	switch {
+	case sel.Status != "" && sel.Status != s, sel.Reason != "" && sel.Reason != why:
+		return false
+	case !sel.Before.IsZero() && died.After(sel.Before):
+		return false
+	case !sel.FailedAfter.IsZero() && died.Before(sel.FailedAfter), !sel.FailedBefore.IsZero() && (died.IsZero() || !died.Before(sel.FailedBefore)):
 		return false
 	}
 	switch a {
 	case store.ActionRetry:
-		return s == job.Failed
+		return s == job.Failed && (why != job.ReasonUncertain || sel.Reason == job.ReasonUncertain && u == store.AcceptUncertain)
 	case store.ActionCancel:
 		return s == job.Queued || s == job.Running
 	case store.ActionDelete:
@@ -143,23 +137,28 @@ func countCandidate(c *conn, p *store.Preview, lanes map[int64]lane.Key, a store
 		}
 		lanes[at.lane] = k
 	}
-	// Those with an uncertain effect are counted apart, also where they are left out.
-	if at.reason == job.ReasonUncertain && (sel.Reason == "" || sel.Reason == job.ReasonUncertain) && fits(withReason(sel), store.AcceptUncertain, a, at, k) {
-		p.Uncertain++
-	}
-	if !fits(sel, u, a, at, k) {
+	if !fits(sel, at, k) {
 		return nil
 	}
-	if a != store.ActionRetry {
-		st, err := standingOf(c, at.seq)
-		if err != nil || !allows(a, sel, st.status) {
-			return err
-		}
-		at.reason = st.reason
+	st, err := standingOf(c, at.seq)
+	if err != nil {
+		return err
+	}
+	var died time.Time
+	if st.status == job.Failed {
+		died = st.finished
+	}
+	// Those with an uncertain effect are counted apart, also where they are left out.
+	if a == store.ActionRetry && st.reason == job.ReasonUncertain && (sel.Reason == "" || sel.Reason == job.ReasonUncertain) &&
+		allows(a, withReason(sel), store.AcceptUncertain, st.status, st.reason, died) {
+		p.Uncertain++
+	}
+	if !allows(a, sel, u, st.status, st.reason, died) {
+		return nil
 	}
 	p.Jobs++
-	if at.reason != "" {
-		p.ByReason[at.reason]++
+	if st.reason != "" {
+		p.ByReason[st.reason]++
 	}
 	if t := taskText(k); p.Tasks[t] > 0 || len(p.Tasks) < maxPreviewTasks {
 		p.Tasks[t]++
@@ -311,17 +310,24 @@ func (t *tx) step(r *store.Replay, n int) error {
 		if l == nil {
 			return t.diverge("job %d is in lane %d, which is not there", c.seq, c.lane)
 		}
-		if !fits(&r.Selection, r.Uncertainty, r.Action, c, l.key) {
+		if !fits(&r.Selection, c, l.key) {
 			continue
 		}
-		done, err := t.act(r, c.seq)
+		h, err := t.findSeq(c.seq, anyTime)
 		if err != nil {
 			return err
 		}
-		if acted++; done {
-			r.Done++
-		} else {
+		if !allows(r.Action, &r.Selection, r.Uncertainty, h.status, h.reason, h.died()) {
+			continue
+		}
+		acted++
+		switch err := t.act(r, &h); {
+		case errors.Is(err, store.ErrStatus):
 			r.Skipped++
+		case err != nil:
+			return err
+		default:
+			r.Done++
 		}
 	}
 	if len(page) < replayRows {
@@ -330,34 +336,23 @@ func (t *tx) step(r *store.Replay, n int) error {
 	return nil
 }
 
-// act does the replay's action to one job; false where the job does not fit it any
-// more, and nothing was done.
-func (t *tx) act(r *store.Replay, seq int64) (done bool, err error) {
-	h, err := t.findSeq(seq, anyTime)
-	if err != nil {
-		return false, err
-	}
-	if !allows(r.Action, &r.Selection, h.status) {
-		return false, nil
-	}
+// act does the replay's action to one job. store.ErrStatus says that it can't be
+// done, and nothing was.
+func (t *tx) act(r *store.Replay, h *found) error {
 	by := "replay " + r.ID
 	switch r.Action {
-	case store.ActionRetry:
-		err = t.bringBack(&h, by, r.Uncertainty)
 	case store.ActionCancel:
-		err = t.cancel(&h, by)
+		return t.cancel(h, by)
 	case store.ActionDelete:
-		err = t.delete(&h, by)
+		return t.delete(h, by)
+	case store.ActionRetry:
 	}
-	switch {
-	case errors.Is(err, store.ErrStatus) || errors.Is(err, store.ErrUncertain):
-		return false, nil
-	case err != nil || r.Action != store.ActionRetry:
-		return err == nil, err
+	if err := t.bringBack(h, by, r.Uncertainty); err != nil {
+		return err
 	}
 	t.w.state.brought = true
-	_, err = t.exec(sqlBrought, seq, r.ID)
-	return true, err
+	_, err := t.exec(sqlBrought, h.seq, r.ID)
+	return err
 }
 
 // cameBack counts how a job that a replay brought back ended. Where no replay did

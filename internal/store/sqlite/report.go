@@ -17,14 +17,15 @@ const (
 	sqlHeard   = "UPDATE running SET heard_at=?, lease_until=? WHERE seq=?"
 	sqlEnded   = "DELETE FROM running WHERE seq=? AND attempt=?"
 	sqlAttempt = `INSERT INTO attempt(n, seq, number, worker, started_at, ended_at, outcome, charged, all_charged, lost, lost_row, unreceived,
-		next_run_at, "end", reason, report, log_cut, note, error, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		next_run_at, "end", reason, report, log_cut, note, error, result, finished_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// What was logged in an attempt keeps it.
 	sqlHandBack = `DELETE FROM attempt WHERE seq=? AND number=? AND outcome='released' AND worker GLOB '` + store.RelayWorker + `*'
 		AND NOT EXISTS (SELECT 1 FROM log WHERE log.seq=attempt.seq AND log.attempt=attempt.number) RETURNING note`
 	// What is far back goes with its lines.
 	sqlHandBackOld = "DELETE FROM attempt WHERE seq=? AND number=? AND outcome='released'"
 	sqlLogOld      = "DELETE FROM log WHERE seq=? AND attempt=?"
-	sqlSettled     = `SELECT a.report, a.next_run_at, a."end", l.queue FROM attempt a CROSS JOIN job j ON j.seq=a.seq
+	sqlSettled     = `SELECT a.report, a.next_run_at, coalesce(a."end", a.was), l.queue FROM attempt a CROSS JOIN job j ON j.seq=a.seq
 		CROSS JOIN lane l ON l.lane=j.lane WHERE a.seq=+? AND a.number=+?`
 	sqlLogSize = "SELECT count(*), coalesce(sum(length(CAST(message AS BLOB))), 0) FROM log WHERE seq=? AND attempt=?"
 	sqlLogNew  = "INSERT INTO log(seq, attempt, n, at, level, message) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(seq, attempt, n) DO NOTHING"
@@ -155,6 +156,15 @@ func (t *tx) endBy(l *lease, p *parsedReport) (store.Answer, error) {
 	}
 }
 
+// unlessCancelled is the decision on how an attempt ends, but that of a job that
+// was cancelled meanwhile nothing moves.
+func (t *tx) unlessCancelled(l *lease, x job.Transition) job.Transition {
+	if l.cancelledAt != 0 {
+		return job.DecideCancelled(t.runOf(l))
+	}
+	return x
+}
+
 // sees says whether who reports may do so on leases of the queue.
 func (p *parsedReport) sees(queue string) bool {
 	return p.Queues == nil || slices.Contains(p.Queues, queue)
@@ -279,6 +289,9 @@ type ending struct {
 // the job stands ready again or is finished. It returns when it may run again.
 func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error) {
 	s := t.w.state
+	if l.cancelledAt != 0 && x.To != job.Cancelled {
+		return 0, t.diverge("job %d was cancelled and can't move to %s", l.seq, x.To)
+	}
 	if m := (job.Move{From: job.Running, Cause: x.Cause, To: x.To}); !m.Legal() {
 		return 0, t.diverge("a job can't move from %s by %s to %s", m.From, m.Cause, m.To)
 	}
@@ -299,7 +312,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	t.judged(l, x, e.said)
 	t.regates(l.lane)
 
-	var next, end, reason any
+	var next, end, reason, finished any
 	if x.To == job.Queued {
 		runAt = ceilMillis(x.RunAt)
 		next = runAt
@@ -317,6 +330,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	}
 	note := join(x.Note, e.note)
 	if cancelled {
+		finished = l.cancelledAt
 		note = join(note, "the job was cancelled by "+l.canceller)
 	}
 	if x.Outcome == job.OutcomeReleased {
@@ -331,7 +345,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	s.attempt++
 	if _, err := t.exec(sqlAttempt, s.attempt, l.seq, l.attempt, l.worker, began, t.now, string(x.Outcome), flag(x.Charged),
 		x.Counts.Charged, x.Counts.Lost, x.Counts.LostInRow, x.Counts.Unreceived,
-		next, end, reason, e.report, flag(l.log.cut), orNull(note), e.failure, e.result); err != nil {
+		next, end, reason, e.report, flag(l.log.cut), orNull(note), e.failure, e.result, finished); err != nil {
 		return 0, err
 	}
 	if !cancelled {

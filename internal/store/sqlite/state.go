@@ -99,6 +99,15 @@ type logSize struct {
 
 func (l *lease) end() int64 { return min(l.until, l.deadline) }
 
+// endsBefore is the order in which a sweep ends leases: of those that end together
+// the older job's first, so that the same happenings always lead to the same events.
+func (l *lease) endsBefore(other *lease) bool {
+	if a, b := l.end(), other.end(); a != b {
+		return a < b
+	}
+	return l.seq < other.seq
+}
+
 // claimKey is what makes two claims the same.
 type claimKey struct{ caller, worker, claim string }
 
@@ -110,7 +119,7 @@ func newState() *state {
 		lanes:   []*laneRow{nil},
 		running: map[int64]*lease{},
 		ends: heap[*lease]{
-			key:   (*lease).end,
+			less:  (*lease).endsBefore,
 			place: func(l *lease) *int { return &l.place },
 		},
 		claims:   map[claimKey][]*lease{},

@@ -85,9 +85,7 @@ func (t *tx) lapse(l *lease, swept *store.Swept) error {
 	if !over {
 		return t.diverge("the lease of job %d ends at %d and is not over at %d", l.seq, l.end(), t.now)
 	}
-	if l.cancelledAt != 0 {
-		x = job.DecideCancelled(run)
-	}
+	x = t.unlessCancelled(l, x)
 	if _, err := t.apply(l, x, ending{}); err != nil {
 		return err
 	}

@@ -270,6 +270,24 @@ var circuitTests = []test{
 			r.Errorf("a replay would retry %d, want the dead letter", p.Jobs)
 		}
 	}},
+	{"a pause stops the checks of an endpoint that is full, and checks take no place", func(r *rig) {
+		r.limits(map[lane.Gate]store.Limits{endpointE: {Concurrency: 1}})
+		check := behind("q", "ping")
+		check.Kind = job.Synthetic
+		r.put(check)
+		r.put(behind("q", "t"))
+		if got := r.claim(want("q")); len(got) != 2 {
+			r.Fatalf("%d claimed of a check and a job with one place", len(got))
+		}
+		r.put(check)
+		r.put(behind("q", "t"))
+		r.must(r.Pause(r.ctx, endpointE, "ops"))
+		r.no("a check of an endpoint that was full and is paused", want("q"))
+		r.must(r.Resume(r.ctx, endpointE, "ops"))
+		if got := r.take("q"); got.Job.Kind != job.Synthetic {
+			r.Errorf("after the pause: %+v", got.Job)
+		}
+	}},
 	{"concurrency of an endpoint and of a queue", func(r *rig) {
 		r.limits(map[lane.Gate]store.Limits{endpointE: {Concurrency: 2}, {Kind: lane.QueueGate, Name: "q"}: {Concurrency: 3}})
 		for range 5 {

@@ -97,6 +97,47 @@ var handTests = []test{
 			r.Errorf("%+v", j)
 		}
 	}},
+	{"a cancelled job stays what it was at that moment, and nobody gets it again", func(r *rig) {
+		w := want("q")
+		w.ClaimID, w.Worker = "claim", store.RelayWorker+"source"
+		var all []string
+		for range 2 {
+			all = append(all, r.put(newJob("q")))
+		}
+		got := r.claim(w)
+		for _, id := range all {
+			r.cancel(id)
+		}
+		r.h.Clock.Pass(time.Second)
+		if again := r.claim(w); len(again) != 0 {
+			r.Errorf("the same claim again got %v", ids(again))
+		}
+		r.say(report(store.Complete, got[0]))
+		r.restart(time.Second) // which ends the relay's leases
+		for _, id := range all {
+			j := r.job(id)
+			if j.Status != job.Cancelled || !j.FinishedAt.Equal(Start) || j.Attempts[0].Outcome != job.OutcomeCancelled || !j.Attempts[0].EndedAt.After(Start) {
+				r.Errorf("%+v", j)
+			}
+		}
+		r.no("what was cancelled", w)
+	}},
+	{"who was cancelled in the line has no attempt, and no log of one", func(r *rig) {
+		id := r.put(newJob("q"))
+		r.cancel(id)
+		_, err := r.Logs(r.ctx, id, 1)
+		r.refused("the log of an attempt that never was", err, store.ErrNotFound)
+	}},
+	{"a report again has the answer of the first, though the job was brought back", func(r *rig) {
+		c := r.begin(newJob("q"))
+		first := r.say(failure(c, job.Failure{Permanent: true}))
+		_, err := r.Retry(r.ctx, c.Job.ID, "ops", store.RefuseUncertain)
+		r.must(err)
+		r.same("the answer", first, r.say(failure(c, job.Failure{Permanent: true})))
+		r.restart(0)
+		r.take("q")
+		r.same("the answer while it runs again", first, r.say(failure(c, job.Failure{Permanent: true})))
+	}},
 	{"what is finished can't be cancelled", func(r *rig) {
 		c := r.begin(newJob("q"))
 		r.say(report(store.Complete, c))

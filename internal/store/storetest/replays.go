@@ -172,6 +172,43 @@ var replayTests = []test{
 			r.Errorf("%d are left", len(left))
 		}
 	}},
+	{"a reason, and when a job failed, choose dead letters for a delete too", func(r *rig) {
+		dead := r.died("q", 3)
+		r.h.Clock.Pass(time.Minute)
+		waits, moment := r.put(newJob("q")), Start.Add(time.Minute)
+		r.h.Clock.Pass(time.Second)
+		later := r.died("other", 1)[0]
+		for name, sel := range map[string]store.Selection{
+			"another reason": {Filter: store.Filter{Reason: job.ReasonExhausted}}, "before": {FailedBefore: Start}, "after": {FailedAfter: moment.Add(time.Hour)},
+		} {
+			p, err := r.Preview(r.ctx, store.ActionDelete, sel, store.RefuseUncertain)
+			r.must(err)
+			rp := r.replay("rpl_"+name, store.ActionDelete, sel)
+			if end := r.steps(rp.ID, 10); p.Jobs != 0 || end.Done != 0 || end.Skipped != 0 {
+				r.Errorf("%s: %+v, %+v", name, p, end)
+			}
+		}
+		sel := store.Selection{Filter: store.Filter{Reason: job.ReasonNonRetryable}, FailedBefore: moment}
+		r.replay("rpl_1", store.ActionDelete, sel)
+		if end := r.steps("rpl_1", 2); end.Done != int64(len(dead)) {
+			r.Errorf("%+v", end)
+		}
+		r.status(waits, job.Queued)
+		r.status(later, job.Failed)
+	}},
+	{"what does not fit costs a replay nothing of its rate", func(r *rig) {
+		for range 5 {
+			r.say(report(store.Complete, r.begin(newJob("q"))))
+		}
+		r.put(newJob("q"))
+		r.h.Clock.Pass(time.Second)
+		r.replay("rpl_1", store.ActionCancel, store.Selection{})
+		rp, err := r.StepReplay(r.ctx, "rpl_1", 1)
+		r.must(err)
+		if rp.Done != 1 || rp.Skipped != 0 {
+			r.Errorf("a step of one job: %+v", rp)
+		}
+	}},
 	{"states, who approved, and the list", func(r *rig) {
 		r.replay("rpl_1", store.ActionRetry, store.Selection{}, func(rp *store.Replay) { rp.State = store.ReplayReview })
 		_, err := r.StepReplay(r.ctx, "rpl_1", 1)

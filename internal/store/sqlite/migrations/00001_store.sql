@@ -133,6 +133,8 @@ CREATE TABLE attempt (
     unreceived  INTEGER NOT NULL,
     next_run_at INTEGER,
     "end"       TEXT CHECK ("end" IN ('succeeded', 'failed', 'cancelled')),
+    finished_at INTEGER, -- when the job was, where it was cancelled before its attempt ended
+    was         TEXT CHECK (was IN ('failed')), -- the end that a person took back; its report is still answered so
     reason      TEXT CHECK (reason IN ('exhausted', 'non_retryable', 'output_schema', 'lost', 'uncertain')),
     report      BLOB, -- the hash of the report that ended it
     log_cut     INTEGER NOT NULL DEFAULT 0 CHECK (log_cut IN (0, 1)),
