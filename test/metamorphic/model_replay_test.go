@@ -68,12 +68,11 @@ func (m *model) moveReplay(r *modelReplay, to store.ReplayState, by, why string)
 		store.ReplayPaused:  {store.ReplayRunning, store.ReplayCancelled},
 		store.ReplayStopped: {store.ReplayRunning, store.ReplayCancelled},
 	}
-	approved := r.State == store.ReplayReview && to == store.ReplayRunning
-	if !slices.Contains(may[r.State], to) || approved && by == r.CreatedBy {
+	if !slices.Contains(may[r.State], to) {
 		return store.ErrStatus
 	}
-	if approved {
-		r.ApprovedBy = by
+	if r.State == store.ReplayReview && to == store.ReplayRunning {
+		r.ApprovedBy = by // who that may be is not the store's to say
 	}
 	if r.State == store.ReplayStopped && to == store.ReplayRunning {
 		r.JudgedFrom, r.JudgedFailed = r.Succeeded+r.FailedAgain, r.FailedAgain
