@@ -100,6 +100,7 @@ var plans = map[string]string{
 	sqlReader:        "SEARCH reader USING PRIMARY KEY (name=?)",
 	sqlReaderGone:    "SEARCH reader USING PRIMARY KEY (name=?)",
 	sqlMade:          jobOf,
+	sqlTrace:         jobOf,
 
 	// Definitions, schemas and facts.
 	sqlDefinition:     "SEARCH definition USING PRIMARY KEY (kind=? AND name=?)",
