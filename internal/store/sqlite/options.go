@@ -22,9 +22,9 @@ type Options struct {
 	Reserve int64
 
 	// Ended is told of each attempt that has ended, of a job that is part of a
-	// trace, once that is committed; those of the relay's own workers are left out,
-	// for it follows its messages itself. nil costs nothing. It must neither wait
-	// nor call the store: the writer waits for it.
+	// trace, once that is committed and before who reported is answered. Those of
+	// the relay's own workers are left out, for it follows its messages itself. nil
+	// costs nothing. It must neither wait nor call the store: the writer waits for it.
 	Ended func(store.Ended)
 
 	// Wall is the wall clock and Mono a clock that never jumps; nil are the

@@ -289,7 +289,8 @@ func (w *writer) answer(calls []*call) {
 	for _, p := range served {
 		w.state.parked.remove(p)
 	}
-	// The figures first: who was answered may look at them.
+	// The figures and the ends first: who was answered may look at them.
+	w.tellEnded()
 	v := &w.vitals
 	v.operations.Add(int64(len(calls)))
 	v.lanes.Store(int64(w.state.board.Len()))
@@ -313,7 +314,6 @@ func (w *writer) answer(calls []*call) {
 	if t.end == endCommitted && len(t.events) > 0 {
 		w.store.events.tell(w.state.event)
 	}
-	w.tellEnded()
 	if (t.end == endCommitted || t.end == endParted) && len(t.finished) > 0 {
 		w.store.watch.ended(t.finished)
 	}
