@@ -226,7 +226,11 @@ func jobReplayText(r *httpapi.Replay) string {
 	f.line("created", localTime(r.CreatedAt)+" by "+r.CreatedBy)
 	f.line("approved by", textOf(r.ApprovedBy))
 	f.line("ended", nextText(r.EndedAt))
-	f.line("jobs", fmt.Sprintf("%d of %d done, %d skipped, %d succeeded, %d failed again", r.Done, r.Total, r.Skipped, r.Succeeded, r.FailedAgain))
+	total := strconv.FormatInt(r.Total, 10)
+	if r.TotalAtLeast {
+		total = "at least " + total
+	}
+	f.line("jobs", fmt.Sprintf("%d of %s done, %d skipped, %d under way, %d succeeded, %d failed again", r.Done, total, r.Skipped, r.UnderWay, r.Succeeded, r.FailedAgain))
 	return f.String()
 }
 

@@ -148,7 +148,8 @@ func wireReplay(p store.Replay) Replay {
 		},
 		PerSecond: p.PerSecond, StopShare: p.StopShare, State: string(p.State), Why: textOrNull(p.Why),
 		CreatedBy: p.CreatedBy, ApprovedBy: textOrNull(p.ApprovedBy), CreatedAt: wireTime(p.CreatedAt), EndedAt: wireTimeOrNull(p.EndedAt),
-		Total: p.Total, Done: p.Done, Skipped: p.Skipped, Succeeded: p.Succeeded, FailedAgain: p.FailedAgain,
+		Total: p.Total, TotalAtLeast: p.TotalAtLeast, Done: p.Done, Skipped: p.Skipped,
+		Succeeded: p.Succeeded, FailedAgain: p.FailedAgain, Withdrawn: p.Withdrawn, UnderWay: p.UnderWay(),
 	}
 }
 

@@ -6,7 +6,7 @@ type ReplayRequest struct {
 	Filter          ReplayFilter `json:"filter" doc:"Which jobs; an empty object is every job that the action fits."`
 	AcceptUncertain bool         `json:"accept_uncertain,omitzero" doc:"Bring back jobs whose effect may have happened already. Of retry with a filter whose reason is uncertain."`
 	PerSecond       float64      `json:"per_second,omitzero" minimum:"0" maximum:"10000" doc:"How many jobs a second; as fast as it goes unless said."`
-	StopShare       *float64     `json:"stop_share,omitzero" minimum:"0" maximum:"1" doc:"Of retry: stop by itself where more than this share fails again; 0.5 unless said, 0 never stops."`
+	StopShare       *float64     `json:"stop_share,omitzero" minimum:"0" maximum:"1" doc:"Of retry: stop by itself where more than this share fails again, and have no more under way than succeeded, and 100; 0.5 unless said, 0 never stops and does not wait."`
 	Review          bool         `json:"review,omitzero" doc:"Begin only once another key has approved it."`
 }
 
@@ -55,10 +55,13 @@ type Replay struct {
 	CreatedAt       Time         `json:"created_at"`
 	EndedAt         *Time        `json:"ended_at" nullable:"true"`
 	Total           int64        `json:"total" doc:"How many there were to do by its preview."`
+	TotalAtLeast    bool         `json:"total_at_least" doc:"There were more than the preview looked at."`
 	Done            int64        `json:"done"`
 	Skipped         int64        `json:"skipped" doc:"Left: another job has their unique key, or a worker still has them."`
 	Succeeded       int64        `json:"succeeded" doc:"Of those that were brought back."`
 	FailedAgain     int64        `json:"failed_again" doc:"Of those that were brought back."`
+	Withdrawn       int64        `json:"withdrawn" doc:"Of those that were brought back: cancelled or deleted since."`
+	UnderWay        int64        `json:"under_way" doc:"Brought back, and not ended since."`
 }
 
 // RetryRequest is how a person brings a dead letter back.

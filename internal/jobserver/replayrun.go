@@ -14,6 +14,12 @@ const (
 	// replayRest is the least rest between two steps, so that whoever waits for an
 	// answer has most of the writer.
 	replayRest = 20 * time.Millisecond
+	// replayTrial is how many jobs of a replay that may stop by itself are under way
+	// at once before any succeeded: five times as many as it is judged by, so that
+	// what fails again is found out about with few.
+	replayTrial = 5 * store.StopAfter
+	// replayWait is how often it is looked whether more may follow.
+	replayWait = 250 * time.Millisecond
 	// replayLook is how often replays are looked for that nobody told of.
 	replayLook = 10 * time.Second
 )
@@ -73,12 +79,17 @@ func (r *replayer) step(ctx context.Context) (time.Duration, error) {
 // one takes the next step of a replay, and says how long it has to wait then.
 func (r *replayer) one(ctx context.Context, rp store.Replay) (after store.Replay, wait time.Duration, err error) {
 	began := time.Now()
-	after, err = r.server.store.StepReplay(ctx, rp.ID, stepOf(rp.PerSecond))
-	if err != nil {
-		return rp, 0, err
+	n := stepOf(rp.PerSecond)
+	if rp.Action == store.ActionRetry && rp.StopShare > 0 {
+		if rp, err = r.server.store.Replay(ctx, rp.ID); err != nil || rp.State != store.ReplayRunning {
+			return rp, 0, err
+		}
+		if n = min(n, roomOf(&rp)); n <= 0 {
+			return rp, replayWait, nil
+		}
 	}
-	if after.Cursor == rp.Cursor && after.Done == rp.Done && after.Skipped == rp.Skipped {
-		return after, time.Second, nil // it waits for those that it brought back
+	if after, err = r.server.store.StepReplay(ctx, rp.ID, n); err != nil {
+		return rp, 0, err
 	}
 	did := after.Done + after.Skipped - rp.Done - rp.Skipped
 	return after, max(restOf(did, rp.PerSecond), retainRest*time.Since(began)), nil
@@ -121,6 +132,15 @@ func stepOf(perSecond float64) int {
 		return replayStep
 	}
 	return min(max(int(perSecond/10), 1), replayStep)
+}
+
+// roomOf is how many jobs more a replay that may stop by itself can bring back now:
+// as many may be under way as succeeded since it was judged, and replayTrial more.
+// Without that all would be queued before the first one failed again, and there
+// would be nothing left to stop.
+func roomOf(r *store.Replay) int {
+	succeeded := r.Succeeded - (r.JudgedFrom - r.JudgedFailed)
+	return int(min(replayTrial+succeeded-r.UnderWay(), replayStep))
 }
 
 // restOf is how long after a step the next one comes, which did something to so

@@ -140,7 +140,7 @@ func (s *Server) AddReplay(ctx context.Context, by Principal, n NewReplay) (stor
 	if err != nil {
 		return store.Replay{}, err
 	}
-	r.Total = preview.Jobs
+	r.Total, r.TotalAtLeast = preview.Jobs, preview.AtLeast
 	r.ID = ReplayPrefix + strings.ToLower(ulid.MustNew(ulid.Timestamp(r.CreatedAt), rand.Reader).String())
 	if err := s.store.AddReplay(ctx, r); err != nil {
 		return store.Replay{}, err

@@ -193,3 +193,72 @@ func TestASlowReplayFindsItsJobsSoon(t *testing.T) {
 		}
 	})
 }
+
+// TestAReplayThatMayStopGoesCarefully replays more dead letters than may be under
+// way, as fast as it goes: as long as none ends, it waits; what succeeds and what
+// is taken back makes room, what fails again makes little and stops it.
+func TestAReplayThatMayStopGoesCarefully(t *testing.T) {
+	clock := newClock()
+	s := opened(t, open(t, clock.options()), twoQueues)
+	const letters = 300
+	work := func(n int, r store.Report) {
+		t.Helper()
+		got, err := s.Claim(t.Context(), Want{Worker: "worker-01", Queues: []string{"emails"}, Max: n})
+		must(t, err)
+		if len(got.Jobs) != n {
+			t.Fatalf("%d of %d are there to be claimed", len(got.Jobs), n)
+		}
+		var reports []store.Report
+		for _, j := range got.Jobs {
+			r.Lease = j.Lease
+			reports = append(reports, r)
+		}
+		_, err = s.Report(t.Context(), "worker-01", reports)
+		must(t, err)
+	}
+	fails := store.Report{Type: store.Fail, Failure: job.Failure{Permanent: true}, Error: &job.Error{Message: "503"}}
+	for range letters {
+		create(t, s, New{Queue: "emails", Task: "t", Payload: []byte("1")})
+	}
+	work(letters, fails)
+	asked, err := s.AddReplay(t.Context(), ops, NewReplay{Selection: store.Selection{Filter: store.Filter{Queue: "emails"}}})
+	must(t, err)
+	// go lets it take steps until it waits, and tells how many are done and under way.
+	run := &replayer{server: s, next: map[string]time.Time{}}
+	is := func(what string, state store.ReplayState, done, underWay int64) {
+		t.Helper()
+		for range 30 {
+			rp, err := s.Replay(t.Context(), ops, asked.ID)
+			must(t, err)
+			if rp.State != store.ReplayRunning {
+				break
+			}
+			_, _, err = run.one(t.Context(), rp)
+			must(t, err)
+		}
+		rp, err := s.Replay(t.Context(), ops, asked.ID)
+		must(t, err)
+		if rp.State != state || rp.Done != done || rp.UnderWay() != underWay {
+			t.Errorf("%s: it is %s, with %d done and %d under way; want %s, %d, %d", what, rp.State, rp.Done, rp.UnderWay(), state, done, underWay)
+		}
+	}
+	is("none ended", store.ReplayRunning, 100, 100)
+	work(10, store.Report{Type: store.Complete})
+	is("ten succeeded", store.ReplayRunning, 120, 110)
+	page, err := s.List(t.Context(), store.Filter{Queue: "emails", Status: job.Queued, Limit: 5})
+	must(t, err)
+	for _, j := range page.Jobs {
+		_, err := s.Cancel(t.Context(), ops, j.ID)
+		must(t, err)
+	}
+	is("five were cancelled", store.ReplayRunning, 125, 110)
+	work(9, fails)
+	is("nine failed again", store.ReplayRunning, 134, 110)
+	work(2, fails)
+	is("more failed than succeeded", store.ReplayStopped, 134, 108)
+	_, err = s.ResumeReplay(t.Context(), ops, asked.ID)
+	must(t, err)
+	is("a person lets it go on, and it begins anew", store.ReplayRunning, 134, 108)
+	work(30, store.Report{Type: store.Complete})
+	is("thirty succeeded since", store.ReplayRunning, 186, 130)
+}

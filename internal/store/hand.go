@@ -138,15 +138,25 @@ type Replay struct {
 	CreatedBy, ApprovedBy string // the names of keys
 	// CreatedKey is the id of the key that asked for it: another one reviews it.
 	// One that was kept by an older pawl has none.
-	CreatedKey             string
-	CreatedAt, EndedAt     time.Time
-	Total                  int64 // by the preview
-	Done, Skipped          int64 // acted on; left, for their unique key was taken or a worker still had them
-	Succeeded, FailedAgain int64 // of those that were brought back
-	Cursor                 int64 // the store's
+	CreatedKey         string
+	CreatedAt, EndedAt time.Time
+	Total              int64 // by the preview
+	TotalAtLeast       bool  // the preview did not see them all
+	Done, Skipped      int64 // acted on; left, for their unique key was taken or a worker still had them
+	// Of those that were brought back; Withdrawn were cancelled or deleted since.
+	Succeeded, FailedAgain, Withdrawn int64
+	Cursor                            int64 // the store's
 	// JudgedFrom and JudgedFailed are how many had ended, and failed, when a person
 	// last let it go on after it stopped: its share counts from there.
 	JudgedFrom, JudgedFailed int64
+}
+
+// UnderWay is how many jobs were brought back and have not ended since.
+func (r *Replay) UnderWay() int64 {
+	if r.Action != ActionRetry {
+		return 0
+	}
+	return r.Done - r.Succeeded - r.FailedAgain - r.Withdrawn
 }
 
 // MayBecome reports whether a replay in the state can be moved to another.

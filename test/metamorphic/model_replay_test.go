@@ -126,6 +126,8 @@ func (m *model) cameBack(r *modelReplay, s job.Status) {
 		r.Succeeded++
 	case job.Failed:
 		r.FailedAgain++
+	case job.Cancelled:
+		r.Withdrawn++
 	default:
 		return
 	}

@@ -136,7 +136,7 @@ func (m *model) remove(j *modelJob) {
 func (m *model) retain(r store.Retention) (removed int) {
 	for _, j := range m.inOrder(func(j *modelJob) bool { return j.Status.Finished() && j.lease == nil }) {
 		kept, ended := r.Finished, j.FinishedAt
-		if j.Status == job.Failed {
+		if j.Status == job.Failed && j.Reason != "" {
 			kept = r.DeadLetters
 		}
 		for _, a := range j.Attempts {

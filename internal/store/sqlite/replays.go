@@ -377,7 +377,9 @@ func (t *tx) cameBack(seq int64, to job.Status) error {
 		r.Succeeded++
 	case job.Failed:
 		r.FailedAgain++
-	case job.Queued, job.Running, job.Cancelled:
+	case job.Cancelled:
+		r.Withdrawn++
+	case job.Queued, job.Running:
 		return nil
 	}
 	ended, failed := r.Succeeded+r.FailedAgain-r.JudgedFrom, r.FailedAgain-r.JudgedFailed

@@ -24,7 +24,7 @@ type walk struct {
 type keeping string
 
 const (
-	keptFinished keeping = "finished" // succeeded and cancelled
+	keptFinished keeping = "finished" // succeeded, cancelled, and checks that failed
 	keptDead     keeping = "dead"     // dead letters
 )
 
@@ -52,7 +52,7 @@ const (
 )
 
 const (
-	sqlRetain = `SELECT n, seq, "end", ended_at FROM attempt WHERE n > ? ORDER BY n LIMIT +?`
+	sqlRetain = `SELECT n, seq, "end", ended_at, reason IS NOT NULL FROM attempt WHERE n > ? ORDER BY n LIMIT +?`
 	// A job that a person brought back after this end has gone on.
 	sqlRetainLast    = `SELECT n FROM attempt WHERE seq = +? ORDER BY number DESC LIMIT 1`
 	sqlRetainJob     = `DELETE FROM job WHERE seq = ? RETURNING lane, key`
@@ -110,12 +110,12 @@ type retainStep struct {
 }
 
 // wants reports whether jobs that ended so are the walk's.
-func (r *retainStep) wants(end job.Status) bool {
-	switch end {
+func (r *retainStep) wants(e endedAttempt) bool {
+	switch e.end {
 	case job.Succeeded, job.Cancelled:
 		return r.kind == keptFinished
 	case job.Failed:
-		return r.kind == keptDead
+		return e.dead == (r.kind == keptDead)
 	default: // not the end of a job
 		return false
 	}
@@ -125,6 +125,7 @@ func (r *retainStep) wants(end job.Status) bool {
 type endedAttempt struct {
 	n, seq int64
 	end    job.Status
+	dead   bool // the job is a dead letter; one that failed and is none was a check
 }
 
 func (r *retainStep) run(t *tx) error {
@@ -136,7 +137,7 @@ func (r *retainStep) run(t *tx) error {
 			return err
 		}
 		for _, e := range rows {
-			if r.wants(e.end) {
+			if r.wants(e) {
 				if time.Since(began) > retainWork { // long payloads take longer
 					r.more = true // whatever next said
 					return nil
@@ -162,7 +163,7 @@ func (r *retainStep) next(t *tx) (rows []endedAttempt, err error) {
 	until := t.now - r.long.Milliseconds()
 	err = t.each(sqlRetain, func(row *row) error {
 		if row.int(3) <= until {
-			rows = append(rows, endedAttempt{row.int(0), row.int(1), job.Status(row.text(2))})
+			rows = append(rows, endedAttempt{row.int(0), row.int(1), job.Status(row.text(2)), row.int(4) != 0})
 		}
 		return nil
 	}, r.to, retainChunk)

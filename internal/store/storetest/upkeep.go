@@ -33,14 +33,18 @@ var upkeepTests = []test{
 		r.say(report(store.Complete, done))
 		dead := r.begin(keyed("q", "dead", 1))
 		r.say(failure(dead, job.Failure{Permanent: true}))
+		check := newJob("q")
+		check.Kind = job.Synthetic
+		failed := r.begin(check)
+		r.say(failure(failed, job.Failure{Permanent: true}))
 		retried := r.begin(newJob("q"))
 		r.say(failure(retried, job.Failure{RetryAfter: new(1000 * time.Hour)}))
 		running := r.begin(newJob("q"))
 		waits := r.put(newJob("waits"))
 		r.h.Clock.Pass(time.Hour - time.Millisecond)
 		r.retain(time.Hour, 2*time.Hour)
-		if n := len(r.all(store.Filter{})); n != 5 {
-			r.Fatalf("%d jobs a millisecond early, want 5", n)
+		if n := len(r.all(store.Filter{})); n != 6 {
+			r.Fatalf("%d jobs a millisecond early, want 6", n)
 		}
 		r.h.Clock.Pass(time.Millisecond)
 		r.retain(time.Hour, 2*time.Hour)
@@ -57,6 +61,9 @@ var upkeepTests = []test{
 			}
 		}
 		gone(done.Job.ID, "done")
+		if _, err := r.Job(r.ctx, failed.Job.ID); !errors.Is(err, store.ErrNotFound) {
+			r.Errorf("a check that failed is kept as a dead letter: %v", err)
+		}
 		r.status(dead.Job.ID, job.Failed)
 		r.h.Clock.Pass(time.Hour)
 		r.retain(time.Hour, 2*time.Hour)
