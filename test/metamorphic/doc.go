@@ -8,6 +8,7 @@
 //
 // The model is maps and loops over all jobs: whatever is clever in a store is
 // not in it. Each subject has a file of the model and one of steps, and a line in
-// the table of steps; what a step is to bring about is counted, and a run in which
-// it came about too seldom fails. Time is moved by hand, so one seed is one history to the last step.
+// the table of steps. What steps are to bring about is counted, and a run in which
+// it came about too seldom fails. Time is moved by hand, so one seed is one history
+// to the last step.
 package metamorphic

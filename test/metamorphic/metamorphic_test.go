@@ -30,7 +30,7 @@ const length = 150
 const histories = 50
 
 // seeds says which seeds to run: SEED one alone, PAWL_HISTORIES how many, else
-// from 1 to histories.
+// from 1 to histories, or a fifth of them with -short.
 func seeds(t *testing.T) (from, to uint64) {
 	number := func(name string) (uint64, bool) {
 		text := os.Getenv(name)
@@ -48,6 +48,9 @@ func seeds(t *testing.T) (from, to uint64) {
 	}
 	if n, ok := number("PAWL_HISTORIES"); ok {
 		return 1, n
+	}
+	if testing.Short() { // under the race detector, which takes five times as long
+		return 1, histories / 5
 	}
 	return 1, histories
 }
