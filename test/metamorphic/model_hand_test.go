@@ -59,10 +59,11 @@ func (m *model) delete(j *modelJob, by string) error {
 		return store.ErrStatus
 	}
 	m.tell(store.JobDeleted, j, modelEvent{Told: Told{By: by, State: string(j.Status)}})
-	if m.unique[uniqueOf(j)] == j.ID {
-		delete(m.unique, uniqueOf(j))
+	if m.brought[j.ID] != "" {
+		m.met["deletes of a job that a replay brought back"]++
 	}
-	delete(m.brought, j.ID)
+	j.Status = job.Cancelled // for who counts how it ended
+	m.over(j)
 	m.remove(j)
 	return nil
 }

@@ -75,7 +75,9 @@ func (h *history) retry() {
 }
 
 func (h *history) delete() {
-	j := h.anyJob(func(j *modelJob) bool { return j.Status == job.Cancelled || j.Status == job.Failed })
+	j := h.anyJob(func(j *modelJob) bool {
+		return j.Status == job.Cancelled || j.Status == job.Failed || h.model.brought[j.ID] != ""
+	})
 	if j == nil {
 		return
 	}
