@@ -168,7 +168,11 @@ func jobWord(j *httpapi.Job) string {
 	}
 	switch {
 	case j.LastError != nil && j.Status != job.Succeeded:
-		words = append(words, short(printable(strings.TrimPrefix(j.LastError.Type+": "+j.LastError.Message, ": "))))
+		text := errorText(j.LastError)
+		if j.Reason != nil { // the type of an error of pawl's own is its reason
+			text = strings.TrimPrefix(text, printable(*j.Reason)+": ")
+		}
+		words = append(words, short(text))
 	case j.Status == job.Queued:
 		words = append(words, "due "+localTime(j.RunAt))
 	}
@@ -225,7 +229,7 @@ func (sh *shell) jobText(j *httpapi.Job) string {
 	if j.FinishedAt != nil {
 		line("finished", "%s", localTime(*j.FinishedAt))
 	}
-	line("retry", "%d attempts, %d charged; waits %s, times %g, at most %s, spread by %g", j.Retry.MaxAttempts, j.AttemptsCharged,
+	line("retry", "%s, %d charged; waits %s, times %g, at most %s, spread by %g", count(j.Retry.MaxAttempts, "attempt"), j.AttemptsCharged,
 		j.Retry.Initial, j.Retry.Factor, j.Retry.MaxDelay, j.Retry.Jitter)
 	line("payload", "%s", excerpt(j.Payload))
 	if j.Status == job.Succeeded {

@@ -476,6 +476,11 @@ func TestJobText(t *testing.T) {
 	golden(t, "jobs-get-queued", sh.jobText(&httpapi.Job{
 		ID: "job_2", Queue: "emails", Task: "t", Version: "1", Status: "queued", RunAt: "2026-03-01T12:00:00.000Z", CreatedAt: "2026-03-01T11:59:00.000Z",
 	}))
+	golden(t, "jobs-get-schema", sh.jobText(&httpapi.Job{
+		ID: "job_3", Queue: "emails", Task: "t", Version: "1", Status: "failed", CreatedAt: "2026-03-01T11:59:00.000Z",
+		Retry:  httpapi.Policy{MaxAttempts: 1, Initial: "10s", Factor: 2, MaxDelay: "1h"},
+		Reason: text("output_schema"), LastError: &httpapi.Error{Type: "output_schema", Message: "/: want string, but got number"},
+	}))
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	golden(t, "keys-list", sh.keysText([]httpapi.Key{
 		{ID: "key_1", Name: "admin", Scopes: []store.Scope{"admin"}, CreatedAt: "2026-01-01T00:00:00.000Z"},

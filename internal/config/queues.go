@@ -225,12 +225,16 @@ func (l *loader) tellTries(ways map[string][]way) {
 		if most == nil {
 			continue
 		}
+		tried := "1 try"
+		if tries > 1 {
+			tried = fmt.Sprintf("%d tries", tries)
+		}
 		where := fmt.Sprintf("at %q", most.Name)
 		if hops > 1 {
 			where = fmt.Sprintf("at %q and its fallbacks", most.Name)
 		}
-		l.infof(s.file, at, "a message of the queue %q is tried up to %d times: %d attempts of the job, each with up to %d tries %s",
-			queue, attempts*tries, attempts, tries, where)
+		l.infof(s.file, at, "a message of the queue %q is tried up to %s: %s of the job, each with up to %s %s",
+			queue, plural(attempts*tries, "time"), plural(attempts, "attempt"), tried, where)
 	}
 }
 

@@ -3,18 +3,23 @@ package httpapi
 // What these tests would catch: settings of a queue, a task or an endpoint that are
 // not those that were sent, or not in force; what the configuration says and the API
 // changes; a contract that is replaced unasked; a key that is limited to queues and
-// sees or moves what is everybody's.
+// sees or moves what is everybody's; a hold that is told after its end.
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/problem"
+	"github.com/pawlhq/pawl/internal/store"
+	"github.com/pawlhq/pawl/internal/store/sqlite"
 )
 
 func (r *rig) put(path, body string) answer { r.Helper(); return r.call("admin", "PUT", path, body) }
@@ -92,6 +97,45 @@ func TestAnEndpointIsDefined(t *testing.T) {
 	r.put("/v3/endpoints/mailer", `{"rate":{"per_second":-1},"circuit":{"cooldown":"25h"}}`).fails(problem.Invalid).faults(t,
 		"/rate/per_second", "must be from 0.01 to 100000, not -1", "/circuit/cooldown", "must be from 1s to 1d, not 1d1h")
 	r.put("/v3/endpoints/mailer", `{"circuit":{"cooldown":"0s"}}`).fails(problem.Invalid).faults(t, "/circuit/cooldown", "must not be 0s; leave it out for the default")
+}
+
+// ahead is a store whose clock can be put forward.
+type ahead struct {
+	store.Store
+	by atomic.Int64
+}
+
+func (s *ahead) Now() time.Time { return s.Store.Now().Add(time.Duration(s.by.Load())) }
+
+// TestAHoldThatIsPastIsNotTold: what an endpoint asked for once holds nothing
+// after its time, and whoever reads it must not think so.
+func TestAHoldThatIsPastIsNotTold(t *testing.T) {
+	inner, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = inner.Close() })
+	clock := &ahead{Store: inner}
+	r := rigOn(t, inner, clock)
+	r.make(`{"queue":"emails","task":"send","endpoint":"mailer","payload":1}`)
+	r.report(`{"lease":"` + r.take().Lease + `","type":"fail","retry_after":"30m"}`)
+	held := func() []bool {
+		list := is[Endpoints](r.call("operate", "GET", "/v3/endpoints", ""), 200)
+		at := slices.IndexFunc(list.Endpoints, func(e Endpoint) bool { return e.Name == "mailer" })
+		if at < 0 {
+			t.Fatalf("%+v", list)
+		}
+		one := is[Endpoint](r.call("operate", "GET", "/v3/endpoints/mailer", ""), 200)
+		c := is[Circuit](r.call("operate", "GET", "/v3/endpoints/mailer/circuit", ""), 200)
+		return []bool{list.Endpoints[at].Circuit.HeldUntil != nil, one.Circuit.HeldUntil != nil, c.HeldUntil != nil}
+	}
+	if got := held(); !slices.Equal(got, []bool{true, true, true}) {
+		t.Errorf("while it holds: %v are told by the list, the endpoint, the circuit", got)
+	}
+	clock.by.Store(int64(time.Hour))
+	if got := held(); !slices.Equal(got, []bool{false, false, false}) {
+		t.Errorf("after it: %v are told by the list, the endpoint, the circuit", got)
+	}
 }
 
 const aContract = `{"endpoint":"mailer","timeout":"90s","repeat":"unsafe","retry":{"max_attempts":2},

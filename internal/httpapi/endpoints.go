@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/core/duration"
 	"github.com/pawlhq/pawl/internal/core/job"
@@ -12,11 +13,11 @@ import (
 )
 
 // wireEndpoint is an endpoint as the wire has it.
-func wireEndpoint(s *jobserver.EndpointState) Endpoint {
+func wireEndpoint(s *jobserver.EndpointState, now time.Time) Endpoint {
 	w := Endpoint{
 		Name: s.Name, Managed: wireManaged(&s.Managed), Concurrency: numberOrNull(s.Concurrency), Retry: wireRetry(&s.Retry),
 		CircuitSettings: CircuitSettings{Failures: s.Endpoint.Circuit.Failures, Cooldown: new(Duration(duration.Text(s.Endpoint.Circuit.Cooldown)))},
-		Circuit:         wireCircuit(s.Circuit), Paused: wirePaused(s.Paused), Counts: Counts(s.Counts),
+		Circuit:         wireCircuit(s.Circuit, now), Paused: wirePaused(s.Paused), Counts: Counts(s.Counts),
 	}
 	if s.Rate != nil {
 		w.Rate = &Rate{PerSecond: s.Rate.PerSecond, Burst: s.Rate.Burst}
@@ -24,8 +25,12 @@ func wireEndpoint(s *jobserver.EndpointState) Endpoint {
 	return w
 }
 
-// wireCircuit is how a circuit stands as the wire has it.
-func wireCircuit(c store.CircuitState) Circuit {
+// wireCircuit is how a circuit stands as the wire has it. A wish of the endpoint
+// that is past holds nothing and is not told.
+func wireCircuit(c store.CircuitState, now time.Time) Circuit {
+	if !c.HeldUntil.After(now) {
+		c.HeldUntil = time.Time{}
+	}
 	return Circuit{
 		Endpoint: c.Endpoint, State: string(c.State), Failures: c.Failures, Generation: c.Generation,
 		OpenedAt: wireTimeOrNull(c.OpenedAt), RetryAt: wireTimeOrNull(c.RetryAt), HeldUntil: wireTimeOrNull(c.HeldUntil),
@@ -44,8 +49,9 @@ func (a *api) listEndpoints(q *request) error {
 		return err
 	}
 	answer := Endpoints{Endpoints: make([]Endpoint, 0, len(states)), NextCursor: textOrNull(next)}
+	now := a.store.Now()
 	for i := range states {
-		answer.Endpoints = append(answer.Endpoints, wireEndpoint(&states[i]))
+		answer.Endpoints = append(answer.Endpoints, wireEndpoint(&states[i], now))
 	}
 	return q.marshal(http.StatusOK, answer)
 }
@@ -66,7 +72,7 @@ func (a *api) getEndpoint(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.marshal(http.StatusOK, wireEndpoint(&s))
+	return q.marshal(http.StatusOK, wireEndpoint(&s, a.store.Now()))
 }
 
 // ownEndpoint returns the endpoint that a request names, for what moves it. A key
@@ -119,7 +125,7 @@ func (a *api) circuit(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.marshal(http.StatusOK, wireCircuit(s.Circuit))
+	return q.marshal(http.StatusOK, wireCircuit(s.Circuit, a.store.Now()))
 }
 
 // resetCircuit closes the circuit of an endpoint, whatever was counted.
@@ -138,5 +144,5 @@ func (a *api) resetCircuit(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.marshal(http.StatusOK, wireCircuit(c))
+	return q.marshal(http.StatusOK, wireCircuit(c, a.store.Now()))
 }

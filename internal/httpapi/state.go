@@ -51,7 +51,7 @@ func (a *api) stats(q *request) error {
 			Circuits: make([]Circuit, 0, len(s.Circuits)), Workers: s.Workers, Since: wireTime(s.Since), Totals: wireTotals(&s.Totals), Store: wireVitals(&s.Vitals),
 		}
 		for _, c := range s.Circuits {
-			answer.All.Circuits = append(answer.All.Circuits, wireCircuit(c))
+			answer.All.Circuits = append(answer.All.Circuits, wireCircuit(c, s.Now))
 		}
 	}
 	return q.marshal(http.StatusOK, answer)

@@ -129,7 +129,7 @@ type Circuit struct {
 	Generation int64  `json:"generation" doc:"Counts its changes of state."`
 	OpenedAt   *Time  `json:"opened_at" nullable:"true" doc:"Null while it is closed."`
 	RetryAt    *Time  `json:"retry_at" nullable:"true" doc:"When one job may find out; null while it is closed."`
-	HeldUntil  *Time  `json:"held_until" nullable:"true" doc:"How long the endpoint asked to be left alone."`
+	HeldUntil  *Time  `json:"held_until" nullable:"true" doc:"How long the endpoint asked to be left alone; null once that is past."`
 }
 
 // Counts are how many jobs there are by status.
