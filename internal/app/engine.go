@@ -192,7 +192,14 @@ func (e *Engine) Apply(c *config.Config) (generation int, err error) {
 	return generation, nil
 }
 
-// unchangeable refuses what only a restart can change.
+// mayApply refuses what Apply would for what only a restart can change.
+func (e *Engine) mayApply(c *config.Config) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.unchangeable(c)
+}
+
+// unchangeable refuses what only a restart can change. The caller holds e.mu.
 func (e *Engine) unchangeable(c *config.Config) error {
 	old := e.config
 	switch {

@@ -469,6 +469,24 @@ func TestReloadJobs(t *testing.T) {
 	a.end()
 }
 
+// Jobs come with a restart. A reload that asks for them is refused, and pawl goes
+// on.
+func TestReloadTurnsNoJobsOn(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.conf(ep.URL, ""))
+	a := w.start()
+	for _, jobs := range []string{"{}", `{ listen: "127.0.0.1:3" }`} {
+		w.write(w.conf(ep.URL, "") + "\njobs: " + jobs + "\n")
+		if _, err := a.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "jobs: the job server can't be turned on or off") {
+			t.Errorf("jobs: %s: %v", jobs, err)
+		}
+	}
+	if status, body := w.send("127.0.0.1:1", "m"); status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", status, body)
+	}
+	a.end()
+}
+
 // A source with stored messages is taken away, and comes back with another word
 // on ack: the messages are told of, and delivered in the end.
 func TestStoredSourceGoesAndComes(t *testing.T) {

@@ -88,6 +88,9 @@ func (a *App) Files() []string { return a.engine.Config().Files }
 func (a *App) apply(c *config.Config) (int, error) {
 	old := a.engine.Config()
 	a.redact.try(c.Secrets)
+	if err := a.engine.mayApply(c); err != nil { // what follows counts on it
+		return 0, err
+	}
 	if err := a.jobs.checkKey(context.Background(), c); err != nil {
 		return 0, err
 	}
