@@ -116,7 +116,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.cleanup.add(a.closeEngine)
 	a.jobs.serve(a.engine)
-	a.sources.app, a.sources.stopping = a, make(chan struct{})
+	a.sources.app, a.sources.stopping, a.sources.storing = a, make(chan struct{}), map[string][]*running{}
 	a.levers = adminapi.NewLevers()
 	next, err := a.sources.prepare(c)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +22,11 @@ type sources struct {
 	// companions take what sources with ack: stored have stored, and hand it to
 	// the relay, by the source's name.
 	companions map[string]*running
-	retiring   sync.WaitGroup // of those that a reload replaced or removed
-	stopping   chan struct{}  // closed by stop
+	// storing are the sources with ack: stored that may store messages still,
+	// those that a reload replaced or removed among them.
+	storing  map[string][]*running
+	retiring sync.WaitGroup // of those that a reload replaced or removed
+	stopping chan struct{}  // closed by stop
 }
 
 // running is one open source.
@@ -31,6 +35,7 @@ type running struct {
 	settings connector.Settings
 	digest   string // of the files that the settings name
 	ack      config.Ack
+	most     int     // max_in_flight, for those that take no more than that
 	intake   *intake // with AckStored; made when it starts
 	source   connector.Source
 	stop     context.CancelFunc
@@ -46,7 +51,7 @@ func (s *sources) prepare(c *config.Config) (map[string]*running, error) {
 	var errs []error
 	for i := range c.Sources {
 		spec := &c.Sources[i]
-		if old, ok := s.running[spec.Name]; ok && old.kind == spec.Type && old.digest == spec.Digest && old.ack == spec.Ack && reflect.DeepEqual(old.settings, spec.Settings) {
+		if old, ok := s.running[spec.Name]; ok && old.is(spec) {
 			next[spec.Name] = old
 			continue
 		}
@@ -62,6 +67,16 @@ func (s *sources) prepare(c *config.Config) (map[string]*running, error) {
 	}
 	return next, nil
 }
+
+// is reports whether r is what the configuration says.
+func (r *running) is(spec *config.Source) bool {
+	return r.kind == spec.Type && r.digest == spec.Digest && r.ack == spec.Ack && reflect.DeepEqual(r.settings, spec.Settings) &&
+		(r.kind != queueType || r.most == spec.MaxInFlight)
+}
+
+// queueType is the type of the sources that take from a queue, max_in_flight
+// messages at a time.
+const queueType = "queue"
 
 // discard closes what prepare opened for nothing.
 func (s *sources) discard(next map[string]*running) error {
@@ -86,7 +101,7 @@ func (s *sources) open(c *config.Config, spec *config.Source) (*running, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &running{kind: spec.Type, settings: spec.Settings, digest: spec.Digest, ack: spec.Ack, source: source}, nil
+	return &running{kind: spec.Type, settings: spec.Settings, digest: spec.Digest, ack: spec.Ack, most: spec.MaxInFlight, source: source}, nil
 }
 
 // companion opens what works the queue of a source with ack: stored.
@@ -99,7 +114,7 @@ func (s *sources) companion(c *config.Config, spec *config.Source) (*running, er
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", spec.Name, err)
 	}
-	return &running{kind: "queue", source: source}, nil
+	return &running{kind: queueType, most: spec.MaxInFlight, source: source}, nil
 }
 
 // handlerOf returns what a source hands its messages to: the relay, or the
@@ -131,6 +146,9 @@ func (s *sources) swap(c *config.Config, next map[string]*running) error {
 			return err
 		}
 		s.start(name, r, h)
+		if r.ack == config.AckStored {
+			s.storing[name] = append(s.storing[name], r)
+		}
 	}
 	old := s.running
 	s.running = next
@@ -152,13 +170,14 @@ func (s *sources) swap(c *config.Config, next map[string]*running) error {
 }
 
 // swapCompanions starts a companion for each source of c with ack: stored, and
-// for those of which messages are stored still though they answer after the
-// delivery now. The others stop: what they had begun is finished, the rest is
-// in the queue.
+// for those of which messages are stored still, or may be, though they answer
+// after the delivery now. The others stop: what they had begun is finished, the
+// rest is in the queue.
 func (s *sources) swapCompanions(c *config.Config) error {
 	if s.app.jobs == nil {
 		return nil
 	}
+	s.forgetEnded() // first: whatever those have stored is counted
 	waiting, err := s.app.jobs.waiting(context.Background())
 	if err != nil { // companions that run go on
 		s.app.log.Error("what waits in the job store can't be counted: sources that do not store any more may have left messages there until the next start", "error", err)
@@ -167,10 +186,11 @@ func (s *sources) swapCompanions(c *config.Config) error {
 	for i := range c.Sources {
 		spec := &c.Sources[i]
 		old, runs := s.companions[spec.Name]
-		if spec.Ack != config.AckStored && waiting[config.RelayQueue(spec.Name)] == 0 && (err == nil || !runs) {
+		stores := spec.Ack == config.AckStored || len(s.storing[spec.Name]) > 0
+		if !stores && waiting[config.RelayQueue(spec.Name)] == 0 && (err == nil || !runs) {
 			continue
 		}
-		if runs {
+		if runs && old.most == spec.MaxInFlight {
 			next[spec.Name] = old
 			continue
 		}
@@ -186,7 +206,7 @@ func (s *sources) swapCompanions(c *config.Config) error {
 		s.start(spec.Name, r, h)
 	}
 	for name, r := range s.companions {
-		if next[name] == nil {
+		if next[name] != r {
 			r.stop()
 			s.retiring.Go(func() { s.retire(name, r) })
 		}
@@ -194,6 +214,23 @@ func (s *sources) swapCompanions(c *config.Config) error {
 	s.companions = next
 	s.app.tellLeft(c, waiting)
 	return nil
+}
+
+// forgetEnded forgets the sources that can't store messages any more.
+func (s *sources) forgetEnded() {
+	for name, all := range s.storing {
+		all = slices.DeleteFunc(all, func(r *running) bool {
+			select {
+			case <-r.done:
+				return true
+			default:
+				return false
+			}
+		})
+		if s.storing[name] = all; len(all) == 0 {
+			delete(s.storing, name)
+		}
+	}
 }
 
 // handOverTime is how long a source that was replaced goes on beside its
