@@ -146,7 +146,7 @@ func (r *Report) timeline() picture {
 }
 
 func drawLane(s scale, l *Lane, bars []Bar, top float64) (drawn drawnLane, height float64) {
-	detail := fmt.Sprintf("%d attempts", l.Attempts)
+	detail := attempts(int(l.Attempts))
 	if l.Destination != l.Name {
 		detail = "of " + l.Destination + ", " + detail
 	}
@@ -234,10 +234,17 @@ func drawHop(s scale, h *Mark, bottoms, tops map[string]float64) (drawnHop, bool
 	}, true
 }
 
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
+}
+
 func drawDead(s scale, letters []Letter, top float64) *deadLane {
 	d := &deadLane{LabelY: unit(top + labelHeight - 6), Y: unit(top + labelHeight + rowHeight)}
 	for _, l := range letters {
-		d.Marks = append(d.Marks, dot{unit(s.x(l.Offset)), d.Y, "dead", fmt.Sprintf("%s: %s after %d attempts: %s", l.ID, l.Reason, l.Attempts, l.Error)})
+		d.Marks = append(d.Marks, dot{unit(s.x(l.Offset)), d.Y, "dead", fmt.Sprintf("%s: %s after %s: %s", l.ID, l.Reason, attempts(int(l.Attempts)), l.Error)})
 	}
 	return d
 }
