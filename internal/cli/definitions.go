@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawlhq/pawl/internal/httpapi"
 	"github.com/pawlhq/pawl/internal/setting"
@@ -234,6 +236,9 @@ func setCommand[T any](sh *shell, api *apiFlags, t thing, flags string, ask func
 			if err != nil {
 				return err
 			}
+			if err := noZeros(c.Flags()); err != nil {
+				return err
+			}
 			body, err := ask()
 			if err != nil {
 				return err
@@ -325,6 +330,28 @@ func countsRow(c httpapi.Counts) []string {
 var countsHeader = []string{"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"}
 
 // spanFlag reads a length of time; nil where the flag says nothing.
+// noZeros refuses a number that is 0, which a request can't tell from one that was
+// not said: who says that nothing may run must not get that anything may.
+func noZeros(flags *pflag.FlagSet) error {
+	err := finite(flags)
+	flags.Visit(func(f *pflag.Flag) {
+		if kind := f.Value.Type(); (kind == "int" || kind == "float64") && strings.Trim(f.Value.String(), "-") == "0" {
+			err = usagef("--%s must not be 0; leave it out for the default, and pause what may not run", f.Name)
+		}
+	})
+	return err
+}
+
+// finite refuses what no JSON can say: NaN and the infinities.
+func finite(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if n, bad := strconv.ParseFloat(f.Value.String(), 64); f.Value.Type() == "float64" && bad == nil && (math.IsNaN(n) || math.IsInf(n, 0)) {
+			err = usagef("--%s must be a number, not %s", f.Name, f.Value)
+		}
+	})
+	return err
+}
+
 func spanFlag(flag, text string) (*httpapi.Duration, error) {
 	if text == "" {
 		return nil, nil

@@ -81,7 +81,7 @@ func (sh *shell) events(ctx context.Context, client *apiClient, q *eventQuery) e
 			return eventFlags.explain(err)
 		}
 		if page.Gone {
-			fmt.Fprintln(sh.err, "pawl: some events behind it are kept no longer")
+			fmt.Fprintln(sh.err, "pawl: some events behind it are not there any more")
 		}
 		for i := range page.Events {
 			if err := sh.printEvent(&page.Events[i]); err != nil {
@@ -177,7 +177,7 @@ func (sh *shell) stream(ctx context.Context, client *apiClient, q *eventQuery) (
 			q.after = value
 		case "data":
 			if kind == "gone" {
-				fmt.Fprintln(sh.err, "pawl: some events behind it are kept no longer")
+				fmt.Fprintln(sh.err, "pawl: some events behind it are not there any more")
 				continue
 			}
 			var e httpapi.Event

@@ -81,6 +81,7 @@ func TestQueuesCommand(t *testing.T) {
 	if q := decoded[httpapi.Queue](t, "queues", "get", "later"); q.Paused != nil {
 		t.Errorf("resumed: %+v", q.Paused)
 	}
+	fails(t, exitUsage, "--concurrency must not be 0", "queues", "set", "later", "--concurrency", "0")
 	fails(t, exitUsage, "--timeout must", "queues", "set", "later", "--timeout", "25h")
 	fails(t, exitNo, "configuration", "queues", "set", "emails", "--timeout", "1m")
 	must(t, "queues", "delete", "later")
@@ -99,6 +100,10 @@ func TestEndpointsAndTasks(t *testing.T) {
 		}
 	}
 	fails(t, exitUsage, "--rate", "endpoints", "set", "mailer", "--burst", "3")
+	for _, flag := range []string{"--rate", "--burst", "--concurrency", "--failures"} {
+		fails(t, exitUsage, flag+" must not be 0", "endpoints", "set", "mailer", "--rate", "1", flag, "0")
+	}
+	fails(t, exitUsage, "--rate must be a number", "endpoints", "set", "mailer", "--rate", "NaN")
 	must(t, "endpoints", "set", "mailer", "--failures", "1")
 	if out := must(t, "endpoints", "get", "mailer"); !strings.Contains(out, "working") {
 		t.Errorf("well: %s", out)
@@ -190,4 +195,8 @@ func TestReplayCommand(t *testing.T) {
 		t.Errorf("watched: exit %d, %s", code, out)
 	}
 	fails(t, exitUsage, "--per-second", append(flags, "--per-second", "-1")...)
+	for _, flag := range []string{"--per-second", "--stop-share"} {
+		fails(t, exitUsage, flag+" must be a number", append(flags, flag, "NaN")...)
+		fails(t, exitUsage, flag+" must be a number", append(flags, flag, "Inf")...)
+	}
 }

@@ -111,6 +111,9 @@ are left out unless --reason uncertain and --accept-uncertain are said.`,
 }
 
 func (n *newReplay) parse(c *cobra.Command, now time.Time) error {
+	if err := finite(c.Flags()); err != nil {
+		return err
+	}
 	if c.Flags().Changed("stop-share") {
 		n.StopShare = &n.stopShare
 	}

@@ -100,7 +100,7 @@ func (a *api) events(q *request) error {
 	if err != nil {
 		return err
 	}
-	if wait > 0 && len(read.Events) == 0 {
+	if wait > 0 && len(read.Events) == 0 && !read.Gone {
 		if a.stopping.Err() != nil {
 			return errStopping
 		}

@@ -110,6 +110,9 @@ func TestWhatIsWrongWithAReaderOfEvents(t *testing.T) {
 func TestAPageWaitsForAnEvent(t *testing.T) {
 	r := newRig(t)
 	before := is[Events](r.call("operate", "GET", "/v3/events?wait=0s", ""), 200)
+	if page := is[Events](r.call("operate", "GET", "/v3/events?wait=60s&cursor=1000", ""), 200); !page.Gone || page.NextCursor != before.NextCursor {
+		t.Errorf("a cursor that is ahead of every event, after a restore: %+v", page)
+	}
 	ended := make(chan answer, 1)
 	go func() {
 		ended <- r.call("operate", "GET", "/v3/events?type=job.cancelled&queue=emails&wait=60s&cursor="+before.NextCursor, "")

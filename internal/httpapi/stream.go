@@ -206,7 +206,7 @@ type stream struct {
 func (s *stream) events(read *store.EventsRead) error {
 	b := s.buf[:0]
 	if read.Gone {
-		b = append(b, "event: gone\ndata: {\"detail\":\"some events behind the cursor were there and are kept no longer\"}\n\n"...)
+		b = append(b, "event: gone\ndata: {\"detail\":\"some events behind the cursor are not there any more\"}\n\n"...)
 	}
 	for i := range read.Events {
 		e := &read.Events[i]

@@ -10,7 +10,7 @@ import (
 type Events struct {
 	Events     []Event `json:"events" nullable:"false"`
 	NextCursor string  `json:"next_cursor" doc:"Where the next page begins, always: what happens later is behind it."`
-	Gone       bool    `json:"gone" doc:"Some behind the cursor were there and are kept no longer."`
+	Gone       bool    `json:"gone" doc:"Some behind the cursor were there and are kept no longer; or the cursor is ahead of every event, as after a backup was put back, and the page begins with the oldest."`
 }
 
 // Event is one thing that happened. What does not apply is left out.

@@ -84,7 +84,9 @@ type Events interface {
 	WantEvents(ctx context.Context, types []EventType) error
 	// Events returns those behind the id, oldest first, at most limit, and the id
 	// behind which the next ones are: it grows also past events that the filter
-	// left out. gone says that some behind the id were kept no longer.
+	// left out. Gone says that some behind the id were kept no longer, or that the
+	// id is ahead of every event, as after a backup was put back: then they begin
+	// with the oldest.
 	Events(ctx context.Context, f EventFilter, after int64, limit int) (EventsRead, error)
 	// AwaitEvents returns nil once an event behind the id is there, or ctx.Err().
 	AwaitEvents(ctx context.Context, after int64) error

@@ -180,9 +180,8 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, li
 	limit = min(max(limit, 1), store.EventsPage)
 	types, queues := asSet(f.Types), asSet(f.Queues)
 	var read store.EventsRead
-	err := s.readers.view(ctx, func(c *conn) error {
-		read = store.EventsRead{Next: after}
-		if _, err := c.one(sqlEventsGone, func(r *row) error { read.Gone = after > 0 && r.int(0) > after; return nil }); err != nil {
+	err := s.readers.view(ctx, func(c *conn) (err error) {
+		if read, err = eventsFrom(c, after); err != nil {
 			return err
 		}
 		began := time.Now()
@@ -211,6 +210,21 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, li
 		}
 		return nil
 	})
+	return read, err
+}
+
+// eventsFrom is where who stands behind an id begins to read.
+func eventsFrom(c *conn, after int64) (store.EventsRead, error) {
+	read := store.EventsRead{Next: after}
+	if _, err := c.one(sqlEventLast, func(r *row) error {
+		if after > r.int(0) { // of a store that went back in time since: its ids are given anew
+			read.Next, read.Gone = 0, true
+		}
+		return nil
+	}); err != nil || read.Gone {
+		return read, err
+	}
+	_, err := c.one(sqlEventsGone, func(r *row) error { read.Gone = after > 0 && r.int(0) > after; return nil })
 	return read, err
 }
 

@@ -117,6 +117,15 @@ var eventTests = []test{
 			r.Errorf("after it was forgotten: %d, %v", at, err)
 		}
 	}},
+	{"a reader ahead of them all is told, and begins anew", func(r *rig) { // a backup was put back
+		r.must(r.Pause(r.ctx, lane.Gate{Kind: lane.QueueGate, Name: "q"}, "ops"))
+		if got := r.read(store.EventFilter{}, 700); len(got.Events) != 1 || got.Events[0].ID != 1 || got.Next != 1 || !got.Gone {
+			r.Errorf("%+v", got)
+		}
+		if got := r.read(store.EventFilter{Queues: []string{"other"}}, 700); len(got.Events) != 0 || got.Next != 1 || !got.Gone {
+			r.Errorf("filtered: %+v", got)
+		}
+	}},
 	{"a reader behind the last one rests, whatever was removed", func(r *rig) {
 		r.must(r.Pause(r.ctx, lane.Gate{Kind: lane.QueueGate, Name: "q"}, "ops"))
 		r.must(r.Resume(r.ctx, lane.Gate{Kind: lane.QueueGate, Name: "q"}, "ops"))
