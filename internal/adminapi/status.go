@@ -56,6 +56,9 @@ type QueueStatus struct {
 	Running int64  `json:"running"`
 	Failed  int64  `json:"failed"` // dead letters
 	Paused  *Pull  `json:"paused,omitzero"`
+	// Undefined: neither the configuration nor the API names it any more, so that
+	// nobody can work its jobs.
+	Undefined bool `json:"undefined,omitzero"`
 }
 
 // SourceStatus is one source at a glance.

@@ -441,6 +441,9 @@ func TestReloadJobs(t *testing.T) {
 	if create("q") != http.StatusCreated || create("later") != http.StatusUnprocessableEntity {
 		t.Error("the queues before the reload")
 	}
+	if status, text := w.ask(http.MethodPut, "127.0.0.1:2", "/v3/queues/apart", key, `{}`); status != http.StatusOK || create("apart") != http.StatusCreated {
+		t.Errorf("a queue of the API: %d %s", status, text)
+	}
 	w.write(w.jobsConf(ep.URL, "{ queues: { later: { timeout: 7m } } }"))
 	if _, err := a.Reload(t.Context()); err != nil {
 		t.Fatal(err)
@@ -449,10 +452,14 @@ func TestReloadJobs(t *testing.T) {
 		t.Error("the queues after the reload")
 	}
 	if status, text := w.ask(http.MethodGet, "127.0.0.1:2", "/v3/status", key, ""); status != http.StatusOK || !strings.Contains(text,
-		`"queues":[{"name":"later","queued":1,"running":0,"failed":0},{"name":"q","queued":1,"running":0,"failed":0},{"name":"relay:web","queued":0,"running":0,"failed":0}]`) {
+		`"queues":[{"name":"apart","queued":1,"running":0,"failed":0},{"name":"later","queued":1,"running":0,"failed":0},{"name":"q","queued":1,"running":0,"failed":0,"undefined":true},`+
+			`{"name":"relay:web","queued":0,"running":0,"failed":0}]`) {
 		t.Errorf("the status is %d %s", status, text)
 	}
 	eventually(t, "somebody is told of the job that is left", func() bool { return w.told("jobs wait in a queue", `"queue":"q"`, `"jobs":1`) })
+	if w.told("jobs wait in a queue", `"queue":"apart"`) {
+		t.Error("the queue that the API names is said to have no workers")
+	}
 	for text, want := range map[string]string{
 		w.jobsConf(ep.URL, `{ store: "sqlite:other.db" }`):                             "jobs.store",
 		w.jobsConf(ep.URL, `{ allow_network_filesystem: true }`):                       "jobs.allow_network_filesystem",

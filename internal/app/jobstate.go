@@ -16,17 +16,18 @@ import (
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
-// tellLeft warns of jobs that nobody can work: those of queues that the
-// configuration does not name, and messages of sources that it has no more.
-// They stay where they are.
+// tellLeft warns of jobs that nobody can work: those of queues that neither the
+// configuration nor the API names, and messages of sources that the configuration
+// has no more. They stay where they are.
 func (a *App) tellLeft(c *config.Config, waiting map[string]int64) {
+	defined := a.jobs.server.Queues()
 	for _, queue := range slices.Sorted(maps.Keys(waiting)) {
-		if _, known := c.Jobs.Queues[queue]; known {
+		if _, known := defined[queue]; known {
 			continue
 		}
 		name, own := strings.CutPrefix(queue, job.RelayPrefix)
 		if !own {
-			a.log.Warn("jobs wait in a queue that jobs.queues does not name: nobody can work them until it does",
+			a.log.Warn("jobs wait in a queue that neither jobs.queues nor the API names: nobody can work them until one does",
 				"queue", queue, "jobs", waiting[queue])
 			continue
 		}
@@ -176,8 +177,11 @@ func (j *Jobs) queues(ctx context.Context, c *config.Config) ([]adminapi.QueueSt
 			queue(g.Gate.Name).Paused = &adminapi.Pull{By: g.By, Since: g.Since}
 		}
 	}
+	defined := j.server.Queues()
 	all := make([]adminapi.QueueStatus, 0, len(by))
 	for _, name := range slices.Sorted(maps.Keys(by)) {
+		_, known := defined[name]
+		by[name].Undefined = !known && !job.OfRelay(name)
 		all = append(all, *by[name])
 	}
 	return all, nil

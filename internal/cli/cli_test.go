@@ -328,6 +328,7 @@ func TestStatusText(t *testing.T) {
 	golden(t, "status-group", sh.statusText(grouped, now))
 	s.Queues = []adminapi.QueueStatus{
 		{Name: "emails", Queued: 12, Running: 3, Failed: 1}, {Name: "relay:web", Paused: &adminapi.Pull{By: "ada", Since: now.Add(-time.Minute)}},
+		{Name: "taken-away", Queued: 2, Undefined: true},
 	}
 	s.Circuits, s.CircuitsLeft = []adminapi.CircuitStatus{
 		{Endpoint: "asked", State: "closed", HeldUntil: now.Add(time.Minute)},

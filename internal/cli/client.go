@@ -100,7 +100,11 @@ func (sh *shell) queuesText(s adminapi.Status, now time.Time) string {
 	}
 	t := sh.table("QUEUE", "QUEUED", "RUNNING", "FAILED", "STATE")
 	for _, q := range s.Queues {
-		t.row(printable(q.Name), strconv.FormatInt(q.Queued, 10), strconv.FormatInt(q.Running, 10), strconv.FormatInt(q.Failed, 10), pausedText(q.Paused, now, "working"))
+		state := pausedText(q.Paused, now, working)
+		if q.Undefined {
+			state = "not defined: nobody can work its jobs"
+		}
+		t.row(printable(q.Name), strconv.FormatInt(q.Queued, 10), strconv.FormatInt(q.Running, 10), strconv.FormatInt(q.Failed, 10), state)
 	}
 	return t.String() + "\n\n" + sh.circuitsText(s, now)
 }
