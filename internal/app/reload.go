@@ -112,6 +112,7 @@ func (a *App) apply(c *config.Config) (int, error) {
 	if err := a.jobs.configure(c, append(configs(a.older), old)); err != nil {
 		return 0, a.takeBack(next, unmount, err)
 	}
+	a.retainLevers() // of what has drained since the last: it may come back, and anew
 	generation, err := a.engine.Apply(c)
 	if err != nil {
 		if back := a.jobs.configure(old, configs(a.older)); back != nil {
@@ -126,7 +127,7 @@ func (a *App) apply(c *config.Config) (int, error) {
 		return generation, err
 	}
 	a.redact.keep(c.Secrets)
-	a.levers.Retain(leversOf(c))
+	a.retainLevers()
 	for _, un := range a.unmount {
 		un()
 	}
@@ -141,24 +142,21 @@ func (a *App) apply(c *config.Config) (int, error) {
 	return generation, nil
 }
 
-// leversOf reports of names whether c has a source, destination or member that
-// is called so.
-func leversOf(c *config.Config) func(name string) bool {
-	members := map[string]struct{}{}
-	for _, d := range c.Destinations {
-		if d.Group == nil {
-			continue
-		}
-		for _, m := range d.Group.Members {
-			members[m.Name] = struct{}{}
+// retainLevers forgets the levers of names that neither the relay nor the fleet
+// has any more. A name that went and whose last message is on its way has its
+// levers still, should it come back.
+func (a *App) retainLevers() {
+	there := map[string]struct{}{}
+	for _, s := range a.engine.Relay().Status().Sources {
+		there[s.Source] = struct{}{}
+	}
+	for _, l := range a.engine.Fleet().Status() {
+		there[l.Destination] = struct{}{}
+		for _, e := range l.Endpoints {
+			there[e.Name] = struct{}{}
 		}
 	}
-	return func(name string) bool {
-		_, isSource := c.Source(name)
-		_, isDestination := c.Destination(name)
-		_, isMember := members[name]
-		return isSource || isDestination || isMember
-	}
+	a.levers.Retain(func(name string) bool { _, ok := there[name]; return ok })
 }
 
 // numbered is a configuration that was in force, and its number.
