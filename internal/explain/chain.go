@@ -55,7 +55,7 @@ func walkOf(c *config.Config, chain []chain.Link, f *failure.Error) *walk {
 	entered := Window{}
 	for i, l := range chain {
 		d, _ := c.Destination(l.Name)
-		step := Step{Destination: l.Name, Type: d.Type, Where: where(d.Settings), Entered: entered}
+		step := Step{Destination: l.Name, Type: d.Type, Where: where(c, d.Settings), Entered: entered}
 		var end *Window
 		if l.Parent >= 0 {
 			step.FallbackOf = chain[l.Parent].Name
@@ -131,10 +131,11 @@ func ttl(before []*config.Destination, d *config.Destination) setting.Duration {
 	return own
 }
 
-// where is the place that settings lead to; "" where their kind knows none.
-func where(s connector.Settings) string {
+// where is the place that settings lead to, without secrets; "" where their kind
+// knows none.
+func where(c *config.Config, s connector.Settings) string {
 	if l, ok := s.(connector.Located); ok {
-		return l.Where()
+		return c.Secrets.Redact(l.Where())
 	}
 	return ""
 }

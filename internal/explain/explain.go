@@ -84,7 +84,7 @@ func Destination(c *config.Config, name string, f *failure.Error) (Explanation, 
 	}
 	v := &d.Delivery
 	e := Explanation{
-		Destination: name, Type: d.Type, Where: where(d.Settings), Group: groupOf(d),
+		Destination: name, Type: d.Type, Where: where(c, d.Settings), Group: groupOf(c, d),
 		Budget: budgetOf(v), RateLimit: rateLimitOf(v), Hedge: hedgeOf(v), Batch: batchOf(v), Settings: settings(d),
 	}
 	gone := walkOf(c, chain, away())

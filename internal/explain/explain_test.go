@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"encoding/json/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -262,5 +263,58 @@ destinations:
 		if _, err := Destination(c, name, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
+	}
+}
+
+// No place that a destination leads to shows a secret.
+func TestPlacesHaveNoSecrets(t *testing.T) {
+	t.Setenv("PAWL_TEST_PLACE", "hidden-place")
+	c := load(t, `
+secrets: { env: true }
+sources: [ { name: web, type: http, listen: "127.0.0.1:1" } ]
+routes: [ { name: all, from: [web], to: [ledger] } ]
+destinations:
+  - { name: ledger, type: file, path: "/out/{{secrets.PAWL_TEST_PLACE}}.ndjson", fallback: [pair] }
+  - name: pair
+    type: group
+    members: [ { name: one, type: http, url: "http://{{secrets.PAWL_TEST_PLACE}}/in" }, { name: two, type: http, url: "http://127.0.0.1:1/in" } ]
+`)
+	for _, name := range []string{"ledger", "pair"} {
+		e, err := Destination(c, name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "hidden-place") || !strings.Contains(string(text), "***") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// What one member takes for delivered is.
+func TestDeliveredOnOfAMember(t *testing.T) {
+	c := load(t, `
+sources: [ { name: web, type: http, listen: "127.0.0.1:1" } ]
+routes: [ { name: all, from: [web], to: [pair] } ]
+destinations:
+  - name: pair
+    type: group
+    members:
+      - { name: one, type: http, url: "http://127.0.0.1:1/in", timeout: 1s }
+      - { name: two, type: http, url: "http://127.0.0.1:2/in", timeout: 2s, delivered_on: ["409"] }
+`)
+	f, err := ParseFailure("409")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Destination(c, "pair", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !e.Failure.Delivered || e.Path != nil || len(e.Attempts) != 1 || e.Attempts[0].Sends != 2 {
+		t.Errorf("%+v, path %v, attempts %+v", e.Failure, e.Path, e.Attempts)
 	}
 }

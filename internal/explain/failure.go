@@ -24,7 +24,8 @@ type Failure struct {
 	Breaker string `json:"breaker"`
 	// Hold is how long the endpoint is left alone by every message.
 	Hold setting.Duration `json:"hold,omitzero"`
-	// Delivered says that delivered_on makes a success of it.
+	// Delivered says that delivered_on makes a success of it, of a group that of
+	// any member.
 	Delivered bool `json:"delivered,omitzero"`
 }
 
@@ -35,8 +36,17 @@ func judge(d *config.Destination, f *failure.Error) *Failure {
 		Tags: f.Tags, Class: f.Class.String(), Retried: why.Retried(), Because: why.String(),
 		Breaker:   breakerWords(d, f),
 		Hold:      setting.Duration(p.Decide(f, 1, 0).Hold),
-		Delivered: f.Tags.Highest(d.Delivery.DeliveredOn) > 0,
+		Delivered: delivers(d, f),
 	}
+}
+
+// delivers reports whether an endpoint of d takes f for a success: a group's
+// message goes on to that member, or the retrying ends there.
+func delivers(d *config.Destination, f *failure.Error) bool {
+	if d.Group == nil {
+		return f.Tags.Highest(d.Delivery.DeliveredOn) > 0
+	}
+	return slices.ContainsFunc(d.Group.Members, func(m config.Member) bool { return f.Tags.Highest(m.Delivery.DeliveredOn) > 0 })
 }
 
 // guarded reports whether an endpoint of d has a breaker.

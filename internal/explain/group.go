@@ -54,25 +54,25 @@ type Hedge struct {
 	Sends int `json:"sends"`
 }
 
-func groupOf(d *config.Destination) *Group {
-	c := d.Group
-	if c == nil {
+func groupOf(c *config.Config, d *config.Destination) *Group {
+	of := d.Group
+	if of == nil {
 		return nil
 	}
-	g := &Group{Strategy: c.Strategy}
+	g := &Group{Strategy: of.Strategy}
 	weights := 0
-	for i := range c.Members {
-		weights += c.Members[i].Weight
+	for i := range of.Members {
+		weights += of.Members[i].Weight
 	}
-	for i := range c.Members {
-		m := &c.Members[i]
+	for i := range of.Members {
+		m := &of.Members[i]
 		g.Members = append(g.Members, Member{
-			Name: m.Name, Type: m.Type, Where: where(m.Settings),
-			Share: share(c, i, weights), Workers: balance.Share(d.Delivery.Workers, len(c.Members)),
+			Name: m.Name, Type: m.Type, Where: where(c, m.Settings),
+			Share: share(of, i, weights), Workers: balance.Share(d.Delivery.Workers, len(of.Members)),
 			Timeout: setting.Duration(m.Delivery.Timeout), Breaker: breakerOf(m.Delivery.Breaker),
 		})
 	}
-	if h := c.Health; h != nil {
+	if h := of.Health; h != nil {
 		g.Health = &Health{
 			Path: h.Path, Interval: setting.Duration(h.Interval), Timeout: setting.Duration(h.Timeout),
 			UnhealthyAfter: h.UnhealthyAfter, HealthyAfter: h.HealthyAfter,

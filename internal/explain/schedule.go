@@ -127,10 +127,11 @@ func stayAt(d *config.Destination, f *failure.Error, until limits) *stay {
 	v := &d.Delivery
 	e := endpointsOf(d)
 	s := &stay{timeout: e.longest + hedging(d, e.longest)}
-	if f.Tags.Highest(v.DeliveredOn) > 0 {
-		s.Attempts = []Attempt{{Number: 1, Sends: 1}}
+	if delivers(d, f) {
+		sends, slow := e.untilDelivered(d, f)
+		s.Attempts = []Attempt{{Number: 1, Sends: sends}}
 		s.Reason = "delivered (delivered_on)"
-		s.tries, s.last = []try{{slow: e.longest, wait: noWait}}, Window{0, e.longest}
+		s.tries, s.last = []try{{slow: slow, wait: noWait}}, Window{0, slow}
 		return s
 	}
 	if until.ttl < 0 { // nothing is sent any more
@@ -220,6 +221,22 @@ func endpointsOf(d *config.Destination) endpoints {
 		e.whole, e.longest = e.whole+t, max(e.longest, t)
 	}
 	return e
+}
+
+// untilDelivered is how many sends a round takes at most where each ends with f,
+// which one of the endpoints at least takes for a success, and how long they take:
+// the strategy may have the others tried before.
+func (e endpoints) untilDelivered(d *config.Destination, f *failure.Error) (sends int, slow setting.Duration) {
+	if d.Group == nil {
+		return 1, e.longest
+	}
+	sends = 1
+	for i := range d.Group.Members {
+		if f.Tags.Highest(d.Group.Members[i].Delivery.DeliveredOn) == 0 {
+			sends++
+		}
+	}
+	return sends, min(e.longest*setting.Duration(sends), e.whole)
 }
 
 // hedging is how long after a send its last hedge begins at most, where an answer
