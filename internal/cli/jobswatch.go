@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/httpapi"
@@ -18,10 +20,13 @@ func jobsWatchCommand(sh *shell, api *apiFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch JOB",
 		Short: "Wait until a job is finished",
-		Long: `Show a job's attempts as they end, until it is finished. Exit code 1 where it has
-not succeeded. It outlasts a restart of the server. With --json the finished job.`,
+		Long: `Show a job until it is finished: on a terminal how it is now and why it waits,
+drawn in place; in a pipe its attempts as they end. Exit code 1 where it has not
+succeeded. It outlasts a restart of the server. With --json the job at each change,
+one object a line; the last one is the finished job.`,
 		Example: `  pawl jobs watch job_01k7x0000000000000000000ab
-  pawl jobs watch "$(pawl jobs create --queue emails --task send-welcome)"`,
+  pawl jobs watch "$(pawl jobs create --queue emails --task send-welcome)"
+  pawl jobs watch job_01k7x0000000000000000000ab --json | jq -r .status`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := sh.api(api)
@@ -37,16 +42,22 @@ const (
 	// watchWait is how long one request waits for the end: so often at least
 	// the attempts are shown.
 	watchWait = 5 * time.Second
+	// watchTick is watchWait on a terminal: so often the time that has passed is drawn.
+	watchTick = time.Second
 	// watchPause is between two tries at a server that does not answer.
 	watchPause = time.Second
 )
 
 func (sh *shell) jobsWatch(ctx context.Context, client *apiClient, id string) error {
-	path, seen := "/v3/jobs/"+pathWord(id), watched{}
+	w := &jobWatch{sh: sh, client: client, path: "/v3/jobs/" + pathWord(id), block: sh.block()}
+	wait := watchWait
+	if w.block != nil {
+		wait = watchTick
+	}
 	for first, away := true, false; ; first = false {
-		ask := path
+		ask := w.path
 		if !first { // what there is now is shown at once
-			ask += "?wait=" + watchWait.String()
+			ask += "?wait=" + wait.String()
 		}
 		var j httpapi.Job
 		err := client.Do(ctx, http.MethodGet, ask, nil, &j)
@@ -56,6 +67,9 @@ func (sh *shell) jobsWatch(ctx context.Context, client *apiClient, id string) er
 			}
 			if !away {
 				fmt.Fprintf(sh.err, "pawl: %v; trying again\n", err)
+				if w.block != nil {
+					w.block.leave()
+				}
 			}
 			away = true
 			if err := sleep(ctx, watchPause); err != nil {
@@ -64,22 +78,84 @@ func (sh *shell) jobsWatch(ctx context.Context, client *apiClient, id string) er
 			continue
 		}
 		away = false
-		if err := sh.show(&seen, &j); err != nil {
+		if err := w.show(ctx, &j); err != nil {
 			return err
 		}
 		if !j.Status.Finished() {
 			continue
-		}
-		if sh.json {
-			if err := sh.printJSON(j); err != nil {
-				return err
-			}
 		}
 		if j.Status != job.Succeeded {
 			return errNo
 		}
 		return nil
 	}
+}
+
+// block is where a job is drawn: nil where out is no terminal, or one that can't.
+func (sh *shell) block() *block {
+	f, ok := sh.out.(*os.File)
+	if sh.json || !ok || !isTerminal(f) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return &block{out: f, coloured: colour(f), width: func() int {
+		width, _, err := term.GetSize(int(f.Fd()))
+		if err != nil || width < 1 {
+			return 80
+		}
+		return width
+	}}
+}
+
+// jobWatch shows one job as it changes.
+type jobWatch struct {
+	sh     *shell
+	client *apiClient
+	path   string
+	block  *block // nil: a line at each change
+	seen   watched
+	state  jobState // the last one
+	why    *httpapi.Explanation
+	asked  time.Time // why
+}
+
+// jobState is what of a job is a change when it differs.
+type jobState struct {
+	status                  job.Status
+	attempt, charged, ended int
+	runAt                   httpapi.Time
+}
+
+func stateOf(j *httpapi.Job) jobState {
+	s := jobState{status: j.Status, attempt: j.Attempt, charged: j.AttemptsCharged, runAt: j.RunAt}
+	for i := range j.Attempts {
+		if j.Attempts[i].Outcome != nil {
+			s.ended++
+		}
+	}
+	return s
+}
+
+func (w *jobWatch) show(ctx context.Context, j *httpapi.Job) error {
+	state := stateOf(j)
+	changed := state != w.state
+	w.state = state
+	switch {
+	case w.sh.json && changed:
+		return w.sh.printJSON(j)
+	case w.sh.json:
+		return nil
+	case w.block == nil:
+		return w.sh.show(&w.seen, j)
+	}
+	now := time.Now()
+	if j.Status == job.Queued && (changed || now.Sub(w.asked) >= watchWait) {
+		w.asked, w.why = now, nil
+		var e httpapi.Explanation
+		if err := w.client.Do(ctx, http.MethodGet, w.path+"/explain", nil, &e); err == nil {
+			w.why = &e // else it is shown without: the next look tells what is wrong
+		}
+	}
+	return w.block.draw(blockLines(j, w.why, now), statusColour(j.Status))
 }
 
 // passing reports whether an error is one that a restart of the server makes.
@@ -107,9 +183,6 @@ type watched struct {
 
 // show prints what is new of a job.
 func (sh *shell) show(seen *watched, j *httpapi.Job) error {
-	if sh.json {
-		return nil
-	}
 	var b strings.Builder
 	for i := seen.attempts; i < len(j.Attempts) && j.Attempts[i].Outcome != nil; i++ {
 		a := &j.Attempts[i]
