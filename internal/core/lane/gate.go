@@ -24,9 +24,9 @@ type gate struct {
 	lines []*line // the lanes of its endpoint
 	Terms
 	place int // among those whose terms change by themselves
-	// planned is how many jobs the plan took through it.
-	planned int
-	plan    int64
+	// planned is how many jobs the plan took through it, of lanes as many as heads.
+	planned, heads int
+	plan           int64
 }
 
 // next is when the terms change by themselves; zero for never.
@@ -43,9 +43,15 @@ func (g *gate) left(plan int64, n int) int {
 		return n
 	}
 	if g.plan != plan {
-		g.plan, g.planned = plan, 0
+		g.plan, g.planned, g.heads = plan, 0, 0
 	}
 	return min(n, max(g.Most-g.planned, 0))
+}
+
+// guessed reports whether the plan used the gate up with jobs of which some may not be
+// due: of a lane only the head is known to be.
+func (g *gate) guessed(plan int64) bool {
+	return g != nil && g.left(plan, 1) == 0 && g.planned > g.heads
 }
 
 // took counts what the plan takes.

@@ -12,6 +12,9 @@ type search struct {
 	// have been all that was due.
 	lane *line
 	left int64
+	// waits says that a gate let nothing more of a lane through, but may once it is
+	// known what of the plan was due.
+	waits bool
 }
 
 // node is a lane by its place in its group's heap.
@@ -89,8 +92,8 @@ func (s *search) turn(quota int) int {
 	for got < quota && s.state() == searching {
 		if s.left > 0 {
 			n := s.through(s.lane, int(min(s.left, int64(quota-got))))
-			if n == 0 {
-				s.left = 0 // another queue used its gate up
+			if n == 0 { // another lane used its gate up
+				s.left, s.waits = 0, s.lane.gate.guessed(s.board.plans)
 				continue
 			}
 			s.takes[len(s.takes)-1].N += n
@@ -101,7 +104,11 @@ func (s *search) turn(quota int) int {
 		l := s.next()
 		n := s.through(l, int(min(l.n, Chunk, int64(quota-got))))
 		if n == 0 {
+			s.waits = l.gate.guessed(s.board.plans)
 			continue
+		}
+		if l.gate != nil {
+			l.gate.heads++
 		}
 		s.takes = append(s.takes, Take{l.id, n})
 		s.lane, s.left = l, l.n-int64(n)
@@ -127,9 +134,12 @@ func (s *search) through(l *line, n int) int {
 
 // state says how the search goes on. A lane in which something is left goes on
 // itself where no other of its priority is open. Where one is, only its new head
-// can tell which of them is next.
+// can tell which of them is next; and where one waits for its gate, whether those
+// behind it are.
 func (s *search) state() state {
 	switch {
+	case s.waits:
+		return stuck
 	case s.left == 0 && s.nodes.len() == 0, s.queue.gate.left(s.board.plans, 1) == 0:
 		return spent
 	case s.left > 0 && s.nodes.len() > 0 && s.nodes.first().line().key.Priority == s.lane.key.Priority:

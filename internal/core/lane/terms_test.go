@@ -168,3 +168,31 @@ func TestAGateOpensForOne(t *testing.T) {
 		t.Errorf("terms hold for a lane that came after: %v", got)
 	}
 }
+
+// Of a lane only the head is known to be due. Where a plan has used a gate up with
+// more than heads, a job of lower priority does not overtake one that waits for it.
+func TestAGateThatIsUsedUpByGuessLetsNobodyOvertake(t *testing.T) {
+	b := lane.NewBoard()
+	f := lane.Gate{Kind: lane.EndpointGate, Name: "f"}
+	for id, k := range []lane.Key{
+		1: {Queue: "q", Task: "t", Endpoint: "f"}, 2: {Queue: "q", Task: "u", Endpoint: "f"}, 3: {Queue: "q", Task: "v", Endpoint: "f"},
+		4: {Queue: "q", Task: "t", Priority: -5},
+	} {
+		if id > 0 {
+			b.Add(lane.ID(id), k)
+			b.SetReady(lane.ID(id), 2, start.Add(time.Duration(id-10)*time.Second))
+		}
+	}
+	b.Set(f, lane.Terms{Most: 4})
+	want := lane.Want{Queues: []string{"q"}, Max: 10}
+	if d := cmp.Diff([]lane.Take{{Lane: 1, N: 2}, {Lane: 2, N: 2}}, b.Plan(start, want)); d != "" {
+		t.Fatalf("(-want +got)\n%s", d)
+	}
+	// One of each was due, so there is room for the third lane.
+	b.SetReady(1, 1, start.Add(time.Hour))
+	b.SetReady(2, 1, start.Add(time.Hour))
+	b.Set(f, lane.Terms{Most: 2})
+	if plan := b.Plan(start, want); len(plan) == 0 || plan[0] != (lane.Take{Lane: 3, N: 2}) {
+		t.Fatalf("then %v", plan)
+	}
+}

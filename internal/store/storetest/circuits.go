@@ -316,6 +316,20 @@ var circuitTests = []test{
 			r.Errorf("%d claimed after a restart with one place more", len(next))
 		}
 	}},
+	{"nobody overtakes who has a place at an endpoint, whatever waits behind who is due", func(r *rig) {
+		r.limits(map[lane.Gate]store.Limits{endpointE: {Concurrency: 4}})
+		var due []string
+		for _, task := range []string{"t", "u", "v"} {
+			due = append(due, r.put(behind("q", task)))
+			later := behind("q", task)
+			later.Delay = time.Hour
+			r.put(later)
+		}
+		low := newJob("q")
+		low.Priority = -5
+		due = append(due, r.put(low))
+		r.same("claimed, in this order", due, ids(r.claim(want("q"))))
+	}},
 	{"the rate of an endpoint", func(r *rig) {
 		rate := map[lane.Gate]store.Limits{endpointE: {Rate: &limit.Rate{PerSecond: 2, Burst: 3}}}
 		r.limits(rate)
