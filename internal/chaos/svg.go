@@ -146,7 +146,7 @@ func (r *Report) timeline() picture {
 }
 
 func drawLane(s scale, l *Lane, bars []Bar, top float64) (drawn drawnLane, height float64) {
-	detail := attempts(int(l.Attempts))
+	detail := attempts(l.Attempts)
 	if l.Destination != l.Name {
 		detail = "of " + l.Destination + ", " + detail
 	}
@@ -244,7 +244,7 @@ func attempts(n int) string {
 func drawDead(s scale, letters []Letter, top float64) *deadLane {
 	d := &deadLane{LabelY: unit(top + labelHeight - 6), Y: unit(top + labelHeight + rowHeight)}
 	for _, l := range letters {
-		d.Marks = append(d.Marks, dot{unit(s.x(l.Offset)), d.Y, "dead", fmt.Sprintf("%s: %s after %s: %s", l.ID, l.Reason, attempts(int(l.Attempts)), l.Error)})
+		d.Marks = append(d.Marks, dot{unit(s.x(l.Offset)), d.Y, "dead", fmt.Sprintf("%s: %s after %s: %s", l.ID, l.Reason, attempts(l.Attempts), l.Error)})
 	}
 	return d
 }

@@ -329,7 +329,6 @@ func countsRow(c httpapi.Counts) []string {
 
 var countsHeader = []string{"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"}
 
-// spanFlag reads a length of time; nil where the flag says nothing.
 // noZeros refuses a number that is 0, which a request can't tell from one that was
 // not said: who says that nothing may run must not get that anything may.
 func noZeros(flags *pflag.FlagSet) error {
@@ -352,6 +351,7 @@ func finite(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
+// spanFlag reads a length of time; nil where the flag says nothing.
 func spanFlag(flag, text string) (*httpapi.Duration, error) {
 	if text == "" {
 		return nil, nil

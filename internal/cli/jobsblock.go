@@ -85,6 +85,7 @@ func statusColour(s job.Status) string {
 		return "\x1b[32m"
 	case job.Failed:
 		return "\x1b[31m"
+	case job.Queued, job.Running, job.Cancelled:
 	}
 	return "\x1b[33m"
 }
