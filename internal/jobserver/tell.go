@@ -16,8 +16,8 @@ const (
 	// tellEvery is the least time between two looks: what happened meanwhile is
 	// told together.
 	tellEvery = time.Second
-	// tellLines bounds the lines of one look. A far side that dies takes thousands
-	// of jobs along, and the first ones say why.
+	// tellLines bounds the lines of one look, of each type. A far side that dies takes
+	// thousands of jobs along: the first ones say why, and hide no circuit that opens.
 	tellLines = 20
 	// tellPages bounds the events of one look, so that no look is long.
 	tellPages = 20
@@ -56,27 +56,27 @@ func (t *teller) step(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	f := store.EventFilter{Types: slices.Collect(maps.Keys(toldAs))}
-	lines, left := 0, map[store.EventType]int{}
+	count := map[store.EventType]int{}
 	for range tellPages {
 		read, err := s.store.Events(ctx, f, t.after, store.EventsPage)
 		if err != nil {
 			return 0, err
 		}
 		for _, e := range read.Events {
-			if lines++; lines > tellLines {
-				left[e.Type]++
-				continue
+			if count[e.Type]++; count[e.Type] <= tellLines {
+				as := toldAs[e.Type]
+				s.log.LogAttrs(ctx, as.level, as.text, eventAttrs(e)...)
 			}
-			as := toldAs[e.Type]
-			s.log.LogAttrs(ctx, as.level, as.text, eventAttrs(e)...)
 		}
 		t.after = read.Next
 		if len(read.Events) == 0 {
 			break
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(left)) {
-		s.log.LogAttrs(ctx, toldAs[kind].level, "more of the same, which the events show", slog.String("event", string(kind)), slog.Int("count", left[kind]))
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		if more := count[kind] - tellLines; more > 0 {
+			s.log.LogAttrs(ctx, toldAs[kind].level, "more of the same, which the events show", slog.String("event", string(kind)), slog.Int("count", more))
+		}
 	}
 	return tellEvery, nil
 }
