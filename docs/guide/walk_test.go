@@ -8,20 +8,18 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/cli"
+	"github.com/pawlhq/pawl/internal/testbed"
 )
 
 // asPawl makes this test binary pawl itself: the pages type its commands.
@@ -115,7 +113,7 @@ type site struct {
 }
 
 func newSite(t testing.TB, config string) *site {
-	s := &site{TB: t, folder: t.TempDir(), address: freeAddress(t)}
+	s := &site{TB: t, folder: t.TempDir(), address: testbed.FreeAddress(t)}
 	s.write("pawl.yaml", fmt.Sprintf("http: { listen: %q }\n%s", s.address, config), 0o600)
 	self, err := os.Executable()
 	if err != nil {
@@ -201,28 +199,4 @@ func (s *site) types(before string, typed []step) []string {
 		s.Fatalf("%d commands printed %d answers:\n%s", len(typed), len(printed)-1, out)
 	}
 	return printed[:len(typed)]
-}
-
-// handedOut are the ports that freeAddress has given out.
-var handedOut sync.Map
-
-// freeAddress returns a loopback address that nobody listens at. It is below the
-// ports that systems give to outgoing connections, so that none of these takes it.
-func freeAddress(t testing.TB) string {
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(20_000))
-		if _, taken := handedOut.LoadOrStore(address, true); taken {
-			continue
-		}
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return address
-	}
-	t.Fatal("no port is free")
-	return ""
 }

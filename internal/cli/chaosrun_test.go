@@ -22,20 +22,8 @@ import (
 	"github.com/pawlhq/pawl/internal/builtin"
 	"github.com/pawlhq/pawl/internal/chaos"
 	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/testbed"
 )
-
-// freeAddress is one that nobody listened at a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
-}
 
 // output is a command's, read while it runs.
 type output struct {
@@ -127,7 +115,7 @@ func TestChaosRunsTheRelay(t *testing.T) {
 		t.Run(test.destination, func(t *testing.T) {
 			endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			t.Cleanup(endpoint.Close)
-			address := freeAddress(t)
+			address := testbed.FreeAddress(t)
 			config, state := sourced(t, address, endpoint.URL)
 			page := filepath.Join(t.TempDir(), "page.html")
 			out, errOut, interrupt, exit := interruptible(t, strings.NewReader(""), "chaos", "-c", config, "--destination", test.destination, "--fail", "1", "--html", page)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+
+	"github.com/pawlhq/pawl/internal/testbed"
 )
 
 // endpoint is a destination that this test plays.
@@ -25,7 +27,7 @@ type endpoint struct {
 
 func newEndpoint(t testing.TB) *endpoint {
 	t.Helper()
-	e := &endpoint{TB: t, address: freeAddress(t), arrived: map[string]int{}, tried: map[string]int{}}
+	e := &endpoint{TB: t, address: testbed.FreeAddress(t), arrived: map[string]int{}, tried: map[string]int{}}
 	e.up()
 	t.Cleanup(e.down)
 	return e

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/testbed"
 )
 
 // Secrets that every configuration here may use. They must appear in no output,
@@ -84,35 +83,9 @@ type site struct {
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{TB: t, folder: t.TempDir(), listen: freeAddress(t), admin: freeAddress(t)}
+	s := &site{TB: t, folder: t.TempDir(), listen: testbed.FreeAddress(t), admin: testbed.FreeAddress(t)}
 	t.Cleanup(s.checkFiles)
 	return s
-}
-
-// handedOut are the ports that freeAddress has given out.
-var handedOut sync.Map
-
-// freeAddress returns a loopback address that nobody listens at. It is below
-// the ports that systems give to outgoing connections: while an endpoint is
-// down, no connection of anybody must come to sit on its port.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(20_000))
-		if _, taken := handedOut.LoadOrStore(address, true); taken {
-			continue
-		}
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return address
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 func (s *site) path(name string) string { return filepath.Join(s.folder, name) }

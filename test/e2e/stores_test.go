@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/testbed"
 )
 
 // redisServer is a Redis server of the test's own.
@@ -31,7 +33,7 @@ func newRedis(t testing.TB) *redisServer {
 		}
 		t.Skip("left out: redis-server is not in the path")
 	}
-	r := &redisServer{TB: t, address: freeAddress(t)}
+	r := &redisServer{TB: t, address: testbed.FreeAddress(t)}
 	t.Cleanup(r.kill)
 	r.start()
 	return r
