@@ -9,6 +9,19 @@ import (
 
 const sqlTrace = "SELECT created_at, trace FROM job WHERE seq=?"
 
+// endEvent tells what the end of an attempt made of its job.
+func (t *tx) endEvent(l *lease, x job.Transition, e ending, runAt int64) {
+	d := eventData{Attempt: l.attempt, Outcome: x.Outcome, Reason: x.Reason, Error: e.told, RunAt: stamp(runAt)}
+	switch {
+	case x.To == job.Succeeded:
+		t.jobEvent(store.JobSucceeded, l.seq, l.lane, d)
+	case x.To == job.Failed:
+		t.jobEvent(store.JobFailed, l.seq, l.lane, d)
+	case x.To == job.Queued && x.Cause != job.Release:
+		t.jobEvent(store.JobRetried, l.seq, l.lane, d)
+	}
+}
+
 // traceEnd notes the end of an attempt for who follows traces: told after the
 // commit. What it says of the job is in the file, so a start of the server in
 // between loses nothing.

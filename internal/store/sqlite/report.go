@@ -363,19 +363,6 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	return 0, nil
 }
 
-// endEvent tells what the end of an attempt made of its job.
-func (t *tx) endEvent(l *lease, x job.Transition, e ending, runAt int64) {
-	d := eventData{Attempt: l.attempt, Outcome: x.Outcome, Reason: x.Reason, Error: e.told, RunAt: stamp(runAt)}
-	switch {
-	case x.To == job.Succeeded:
-		t.jobEvent(store.JobSucceeded, l.seq, l.lane, d)
-	case x.To == job.Failed:
-		t.jobEvent(store.JobFailed, l.seq, l.lane, d)
-	case x.To == job.Queued && x.Cause != job.Release:
-		t.jobEvent(store.JobRetried, l.seq, l.lane, d)
-	}
-}
-
 // join joins two notes.
 func join(a, b string) string {
 	if a != "" && b != "" {

@@ -7,7 +7,6 @@ import (
 	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
-	"github.com/pawlhq/pawl/internal/core/limit"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -288,66 +287,6 @@ var circuitTests = []test{
 			r.Errorf("after the pause: %+v", got.Job)
 		}
 	}},
-	{"concurrency of an endpoint and of a queue", func(r *rig) {
-		r.limits(map[lane.Gate]store.Limits{endpointE: {Concurrency: 2}, {Kind: lane.QueueGate, Name: "q"}: {Concurrency: 3}})
-		for range 5 {
-			r.put(behind("q", "t"))
-			r.put(newJob("q"))
-		}
-		got := r.claim(want("q"))
-		of := 0
-		for _, c := range got {
-			if c.Job.Endpoint == "e" {
-				of++
-			}
-		}
-		if len(got) != 3 || of > 2 {
-			r.Fatalf("%d claimed, %d of the endpoint", len(got), of)
-		}
-		ch := r.waiting(r.ctx, patient("q"))
-		r.say(report(store.Complete, got[0]))
-		if next := r.served(ch); len(next) != 1 {
-			r.Errorf("%d claimed for one that ended", len(next))
-		}
-		r.no("full again", want("q"))
-		r.restart(0)
-		r.limits(map[lane.Gate]store.Limits{{Kind: lane.QueueGate, Name: "q"}: {Concurrency: 4}})
-		if next := r.claim(want("q")); len(next) != 1 {
-			r.Errorf("%d claimed after a restart with one place more", len(next))
-		}
-	}},
-	{"nobody overtakes who has a place at an endpoint, whatever waits behind who is due", func(r *rig) {
-		r.limits(map[lane.Gate]store.Limits{endpointE: {Concurrency: 4}})
-		var due []string
-		for _, task := range []string{"t", "u", "v"} {
-			due = append(due, r.put(behind("q", task)))
-			later := behind("q", task)
-			later.Delay = time.Hour
-			r.put(later)
-		}
-		low := newJob("q")
-		low.Priority = -5
-		due = append(due, r.put(low))
-		r.same("claimed, in this order", due, ids(r.claim(want("q"))))
-	}},
-	{"the rate of an endpoint", func(r *rig) {
-		rate := map[lane.Gate]store.Limits{endpointE: {Rate: &limit.Rate{PerSecond: 2, Burst: 3}}}
-		r.limits(rate)
-		for range 10 {
-			r.put(behind("q", "t"))
-		}
-		if got := r.claim(want("q")); len(got) != 3 {
-			r.Fatalf("%d of a burst of 3", len(got))
-		}
-		r.no("with no token", want("q"))
-		r.restart(0)
-		r.limits(rate)
-		r.no("with no token after a restart", want("q"))
-		r.h.Clock.Pass(time.Second)
-		if got := r.claim(want("q")); len(got) != 2 {
-			r.Errorf("%d after a second at 2 a second", len(got))
-		}
-	}},
 	{"a claim that waits is served when the gate opens", func(r *rig) {
 		r.quick(1)
 		r.open(1)
@@ -397,12 +336,8 @@ var circuitTests = []test{
 	}},
 	{"what is deleted right after its end is told of by its id", func(r *rig) {
 		c := r.begin(behind("q", "t"))
-		done := make(chan error, 1)
-		go func() {
-			_, err := r.Cancel(r.ctx, c.Job.ID, "ops")
-			done <- err
-		}()
-		r.must(<-done)
+		_, err := r.Cancel(r.ctx, c.Job.ID, "ops")
+		r.must(err)
 		r.say(report(store.Complete, c))
 		r.must(r.Delete(r.ctx, c.Job.ID, "ops"))
 		for _, e := range r.read(store.EventFilter{}, 0).Events {
