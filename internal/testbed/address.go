@@ -22,7 +22,7 @@ func FreeAddress(t testing.TB) string {
 		if _, taken := handedOut.LoadOrStore(address, true); taken {
 			continue
 		}
-		l, err := net.Listen("tcp", address)
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		if err != nil {
 			continue
 		}
