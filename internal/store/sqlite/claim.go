@@ -307,12 +307,14 @@ func (t *tx) grant(c *claim, l *lease) error {
 	if err != nil {
 		return err
 	}
-	g := granted{lease: *l, lane: l.lane.key, policy: policy, lent: l}
+	g := granted{lane: l.lane.key, policy: policy, lent: l}
 	if i := l.seq - t.first; i >= 0 && i < int64(len(t.created)) {
 		g.made = t.created[i]
 	} else if l.attempt == 1 {
 		g.made, _ = t.w.state.recent.take(l.seq)
 	}
+	l.made = g.made.at
+	g.lease = *l
 	c.got = append(c.got, g)
 	return nil
 }

@@ -261,7 +261,7 @@ func (c *creation) create(t *tx, i int) error {
 	s.seq = seq
 	t.created = append(t.created, createdJob{j, t.now})
 	c.rows[i], c.made[i].RunAt = madeRow{seq, t.now}, at(runAt)
-	t.jobEvent(store.JobCreated, seq, l, eventData{RunAt: stamp(runAt)})
+	t.jobEvent(store.JobCreated, seq, t.now, l, eventData{RunAt: stamp(runAt)})
 	return t.ready(l, runAt, seq, 0, job.Counts{}, int64(policy), timeout, int64(j.Content.Size()))
 }
 

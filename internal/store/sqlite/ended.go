@@ -14,11 +14,11 @@ func (t *tx) endEvent(l *lease, x job.Transition, e ending, runAt int64) {
 	d := eventData{Attempt: l.attempt, Outcome: x.Outcome, Reason: x.Reason, Error: e.told, RunAt: stamp(runAt)}
 	switch {
 	case x.To == job.Succeeded:
-		t.jobEvent(store.JobSucceeded, l.seq, l.lane, d)
+		t.jobEvent(store.JobSucceeded, l.seq, l.made, l.lane, d)
 	case x.To == job.Failed:
-		t.jobEvent(store.JobFailed, l.seq, l.lane, d)
+		t.jobEvent(store.JobFailed, l.seq, l.made, l.lane, d)
 	case x.To == job.Queued && x.Cause != job.Release:
-		t.jobEvent(store.JobRetried, l.seq, l.lane, d)
+		t.jobEvent(store.JobRetried, l.seq, l.made, l.lane, d)
 	}
 }
 

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json/v2"
 	"fmt"
 	"strings"
 	"sync"
@@ -15,16 +14,14 @@ import (
 )
 
 const (
-	sqlEvent = `INSERT INTO event(id, type, at, seq, made, queue, task, version, endpoint, subject, data)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlEvents = `SELECT id, type, at, seq, made, queue, task, version, endpoint, subject, data FROM event
-		WHERE id > ? ORDER BY id LIMIT +?`
+	sqlEvent         = "INSERT INTO event(last, at, body) VALUES (?, ?, ?)"
+	sqlEvents        = "SELECT body FROM event WHERE last > ? ORDER BY last LIMIT +?"
 	sqlEventLast     = "SELECT event FROM mark WHERE one=1"
 	sqlEventsGone    = "SELECT value FROM meta WHERE name='events_gone'"
 	sqlEventsGoneSet = "INSERT INTO meta(name, value) VALUES ('events_gone', ?) ON CONFLICT(name) DO UPDATE SET value=excluded.value"
-	sqlEventOldAt    = "SELECT at FROM event ORDER BY id LIMIT 1"
-	sqlEventsOldLast = "SELECT coalesce(max(id), 0) FROM (SELECT id, at FROM event ORDER BY id LIMIT +?) WHERE at <= ?"
-	sqlEventsOld     = "DELETE FROM event WHERE id IN (SELECT id FROM (SELECT id, at FROM event ORDER BY id LIMIT +?) WHERE at <= ?)"
+	sqlEventOldAt    = "SELECT at FROM event ORDER BY last LIMIT 1"
+	sqlEventsOldLast = "SELECT coalesce(max(last), 0) FROM (SELECT last, at FROM event ORDER BY last LIMIT +?) WHERE at <= ?"
+	sqlEventsOld     = "DELETE FROM event WHERE last <= ?"
 	sqlReader        = "SELECT at FROM reader WHERE name=?"
 	sqlReaderNew     = "INSERT INTO reader(name, at) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET at=excluded.at"
 	sqlReaderGone    = "DELETE FROM reader WHERE name=?"
@@ -84,13 +81,14 @@ func (s *state) wantsEvent(kind store.EventType, queue string) bool {
 	return true
 }
 
-// jobEvent tells of a job in its transaction.
-func (t *tx) jobEvent(kind store.EventType, seq int64, l *laneRow, d eventData) {
+// jobEvent tells of a job in its transaction. made is when the job was; 0 where
+// that is to be read.
+func (t *tx) jobEvent(kind store.EventType, seq, made int64, l *laneRow, d eventData) {
 	if !t.w.state.wantsEvent(kind, l.key.Queue) {
 		return
 	}
 	d.Synthetic = l.key.Synthetic
-	t.events = append(t.events, newEvent{kind: kind, at: t.now, seq: seq, lane: l.key, endpoint: l.key.Endpoint, data: d})
+	t.events = append(t.events, newEvent{kind: kind, at: t.now, seq: seq, made: made, lane: l.key, endpoint: l.key.Endpoint, data: d})
 }
 
 // gateEvent tells of a queue or an endpoint.
@@ -131,21 +129,22 @@ func (t *tx) held(g *gate) {
 
 // flushEvents writes the events of the transaction.
 func (t *tx) flushEvents() error {
-	s := t.w.state
-	for i := range t.events {
-		e := &t.events[i]
-		if e.seq != 0 && e.made == 0 {
-			if err := t.dateEvent(e); err != nil {
-				return err
+	b := &t.w.block
+	for i := 0; i < len(t.events); {
+		b.begin(t.w.state.event + 1)
+		for ; i < len(t.events) && !b.full(); i++ {
+			e := &t.events[i]
+			if e.seq != 0 && e.made == 0 {
+				if err := t.dateEvent(e); err != nil {
+					return err
+				}
+			}
+			if err := b.add(e); err != nil {
+				return t.diverge("an event: %w", err)
 			}
 		}
-		data, err := json.Marshal(e.data)
-		if err != nil {
-			return t.diverge("an event: %w", err)
-		}
-		s.event++
-		if _, err := t.exec(sqlEvent, s.event, string(e.kind), e.at, e.seq, e.made, e.lane.Queue, e.lane.Task, e.lane.Version,
-			e.endpoint, e.subject, string(data)); err != nil {
+		t.w.state.event += int64(b.n)
+		if _, err := t.exec(sqlEvent, t.w.state.event, t.now, b.body); err != nil {
 			return err
 		}
 	}
@@ -175,6 +174,9 @@ func (s *Store) WantEvents(ctx context.Context, types []store.EventType) error {
 	})
 }
 
+// eventRows is how many rows of events one statement reads.
+const eventRows = 50
+
 // Events returns the events behind an id, oldest first.
 func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, limit int) (store.EventsRead, error) {
 	limit = min(max(limit, 1), store.EventsPage)
@@ -189,28 +191,48 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, li
 			rows := 0
 			err := c.each(sqlEvents, func(r *row) error {
 				rows++
-				read.Next = r.int(0)
-				if e := s.event(r); (types == nil || types[e.Type]) && (queues == nil || queues[e.Queue]) {
-					read.Events = append(read.Events, e)
-					if len(read.Events) == limit {
-						return errEnough
-					}
-				}
-				return nil
-			}, read.Next, listStep)
-			if err == nil && rows < listStep && len(read.Events) < limit {
+				return s.readEvents(r.blob(0), &read, limit, func(e *readEvent) bool {
+					return (types == nil || types[e.Type]) && (queues == nil || queues[e.Queue])
+				})
+			}, read.Next, eventRows)
+			if err == nil && rows < eventRows && len(read.Events) < limit {
 				// Nothing is behind it. Ids that were removed, or never came to be, are
 				// passed, or who waits for one behind them would find it at once for ever.
 				_, err = c.one(sqlEventLast, func(r *row) error { read.Next = max(read.Next, r.int(0)); return nil })
 				return err
 			}
-			if err != nil || rows < listStep || time.Since(began) > listTime {
+			if err != nil || rows < eventRows || time.Since(began) > listTime {
 				return err
 			}
 		}
 		return nil
 	})
 	return read, err
+}
+
+// readEvents adds those of a row that are wanted and stand behind read.Next, and
+// moves that on.
+func (s *Store) readEvents(body []byte, read *store.EventsRead, limit int, wants func(*readEvent) bool) error {
+	err := readBlock(body, func(e *readEvent) bool {
+		if e.ID <= read.Next {
+			return false
+		}
+		read.Next = e.ID
+		if !wants(e) {
+			return false
+		}
+		event := e.Event
+		event.At = at(e.at)
+		if e.seq != 0 {
+			event.Job = s.ids.Make(at(e.made), e.seq)
+		}
+		read.Events = append(read.Events, event)
+		return len(read.Events) == limit
+	})
+	if err == nil && len(read.Events) == limit {
+		return errEnough
+	}
+	return err
 }
 
 // eventsFrom is where who stands behind an id begins to read.
@@ -237,17 +259,6 @@ func asSet[T comparable](list []T) map[T]bool {
 		set[v] = true
 	}
 	return set
-}
-
-func (s *Store) event(r *row) store.Event {
-	e := store.Event{
-		ID: r.int(0), Type: store.EventType(r.text(1)), At: at(r.int(2)), Queue: r.text(5), Task: r.text(6), Version: r.text(7),
-		Endpoint: r.text(8), Subject: r.text(9), Data: []byte(r.text(10)),
-	}
-	if seq := r.int(3); seq != 0 {
-		e.Job = s.ids.Make(at(r.int(4)), seq)
-	}
-	return e
 }
 
 // LastEvent returns the id of the newest event.
@@ -349,8 +360,8 @@ func (s *Store) DropCursor(ctx context.Context, reader string) error {
 	})
 }
 
-// eventStep is how many events one step of retention looks at.
-const eventStep = 500
+// eventStep is how many rows of events one step of retention looks at.
+const eventStep = 50
 
 // retainEvents removes some of the events that were kept long enough. They are in
 // the order of their times, so the oldest tell whether there are any.
@@ -372,7 +383,7 @@ func (s *Store) retainEvents(ctx context.Context, long time.Duration) (store.Mor
 		if _, err := t.exec(sqlEventsGoneSet, newest); err != nil {
 			return err
 		}
-		removed, err = t.exec(sqlEventsOld, eventStep, last)
+		removed, err = t.exec(sqlEventsOld, newest)
 		return err
 	})
 	return removed == eventStep, err

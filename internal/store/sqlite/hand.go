@@ -28,15 +28,16 @@ const (
 
 // found is a job that somebody does something to, as the writer finds it.
 type found struct {
-	seq, runAt int64 // runAt is where it stands in its line, of a queued one
-	lane       *laneRow
-	running    *lease // nil: no worker has it
-	status     job.Status
-	reason     job.Reason
-	last       int64 // n of its last attempt; 0 for none
-	attempt    int   // the number of that
-	counts     job.Counts
-	ended      int64 // when its last attempt did
+	seq, made int64 // made is when it was
+	runAt     int64 // where it stands in its line, of a queued one
+	lane      *laneRow
+	running   *lease // nil: no worker has it
+	status    job.Status
+	reason    job.Reason
+	last      int64 // n of its last attempt; 0 for none
+	attempt   int   // the number of that
+	counts    job.Counts
+	ended     int64 // when its last attempt did
 }
 
 // died is when it failed; zero where it did not.
@@ -66,7 +67,8 @@ func (t *tx) findSeq(seq, made int64) (h found, err error) {
 	ok := false
 	there, err := t.one(sqlHandJob, func(r *row) error {
 		of, h.runAt = lane.ID(r.int(0)), r.int(1)
-		ok = made == anyTime || r.int(2) == made
+		h.made = r.int(2)
+		ok = made == anyTime || h.made == made
 		return nil
 	}, seq)
 	if err != nil {
@@ -138,7 +140,7 @@ func (t *tx) cancel(h *found, by string) error {
 		return err
 	}
 	t.finished = append(t.finished, h.seq)
-	t.jobEvent(store.JobCancelled, h.seq, h.lane, eventData{Attempt: l.attempt, By: by})
+	t.jobEvent(store.JobCancelled, h.seq, h.made, h.lane, eventData{Attempt: l.attempt, By: by})
 	return t.over(h.seq, job.Cancelled)
 }
 
@@ -156,7 +158,7 @@ func (t *tx) cancelQueued(h *found, by string) error {
 	}
 	h.lane.tally.cancelled++
 	t.finished = append(t.finished, h.seq)
-	t.jobEvent(store.JobCancelled, h.seq, h.lane, eventData{Attempt: h.attempt, By: by})
+	t.jobEvent(store.JobCancelled, h.seq, h.made, h.lane, eventData{Attempt: h.attempt, By: by})
 	return t.over(h.seq, job.Cancelled)
 }
 
@@ -225,7 +227,7 @@ func (t *tx) bringBack(h *found, by string, u store.Uncertainty) error {
 		return err
 	}
 	h.lane.tally.failed--
-	t.jobEvent(store.JobRetried, h.seq, h.lane, eventData{Attempt: h.attempt, Reason: h.reason, RunAt: stamp(t.now), By: by})
+	t.jobEvent(store.JobRetried, h.seq, h.made, h.lane, eventData{Attempt: h.attempt, Reason: h.reason, RunAt: stamp(t.now), By: by})
 	return t.ready(h.lane, t.now, h.seq, h.attempt, job.Counts{}, policy, timeout, bytes)
 }
 
@@ -267,13 +269,11 @@ func (t *tx) delete(h *found, by string) error {
 		}
 	}
 	if t.w.state.wantsEvent(store.JobDeleted, h.lane.key.Queue) {
-		t.jobEvent(store.JobDeleted, h.seq, h.lane, eventData{By: by, State: string(h.status)})
+		t.jobEvent(store.JobDeleted, h.seq, h.made, h.lane, eventData{By: by, State: string(h.status)})
 	}
-	for i := range t.events { // while the row is there that says when it was made
-		if e := &t.events[i]; e.seq == h.seq && e.made == 0 {
-			if err := t.dateEvent(e); err != nil {
-				return err
-			}
+	for i := range t.events { // the row that says it is gone when they are written
+		if e := &t.events[i]; e.seq == h.seq {
+			e.made = h.made
 		}
 	}
 	var key any

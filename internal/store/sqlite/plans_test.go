@@ -96,7 +96,7 @@ var plans = map[string]string{
 	sqlEventsGone:    "SEARCH meta USING PRIMARY KEY (name=?)",
 	sqlEventOldAt:    "SCAN event",
 	sqlEventsOldLast: "CO-ROUTINE (subquery-1)\nSCAN event\nSEARCH (subquery-1)",
-	sqlEventsOld:     "SEARCH event USING INTEGER PRIMARY KEY (rowid=?)\nLIST SUBQUERY 2\nCO-ROUTINE (subquery-1)\nSCAN event\nSCAN (subquery-1)",
+	sqlEventsOld:     "SEARCH event USING INTEGER PRIMARY KEY (rowid<?)",
 	sqlReader:        "SEARCH reader USING PRIMARY KEY (name=?)",
 	sqlReaderGone:    "SEARCH reader USING PRIMARY KEY (name=?)",
 	sqlMade:          jobOf,
@@ -192,7 +192,6 @@ var letterPlans = map[*store.LetterFilter]string{
 var scans = map[string]string{
 	sqlEventOldAt:    "its LIMIT",
 	sqlEventsOldLast: "its LIMIT",
-	sqlEventsOld:     "its LIMIT",
 	sqlSchemaSize:    "maxSchemas",
 	sqlAnySchema:     "its LIMIT",
 	sqlLeftover:      "its LIMIT",

@@ -75,6 +75,7 @@ type lease struct {
 	policy                        policyID
 	timeout, limit                int64 // the job's own, and this attempt's
 	bytes                         int64
+	made                          int64 // when its job was, where that was known without a read; else 0
 	worker, caller, claim         string
 	claimedAt, startedAt, heardAt int64
 	length, until, deadline       int64

@@ -46,6 +46,7 @@ type writer struct {
 	conn  *conn // nil while the database can't be written
 	state *state
 	tx    tx
+	block eventBlock
 	calls []*call       // the group
 	tried time.Time     // when opening it failed last
 	work  time.Duration // maxGroupWork

@@ -215,20 +215,14 @@ CREATE TABLE circuit (
     full_at     INTEGER NOT NULL -- when the bucket of its rate is full again
 ) STRICT, WITHOUT ROWID;
 
--- event holds what happened, written with what it tells of. An id is never given
--- out again. made is when the job was, of which its id is computed.
+-- event holds what happened, written with what it tells of: the events of a
+-- transaction, or a part of them, in one row. last is the highest id in it, and an
+-- id is never given out again; at is no earlier than any of them happened.
+-- eventblock.go says what body is.
 CREATE TABLE event (
-    id       INTEGER NOT NULL PRIMARY KEY,
-    type     TEXT NOT NULL,
-    at       INTEGER NOT NULL,
-    seq      INTEGER NOT NULL, -- 0 for no job
-    made     INTEGER NOT NULL,
-    queue    TEXT NOT NULL,
-    task     TEXT NOT NULL,
-    version  TEXT NOT NULL,
-    endpoint TEXT NOT NULL,
-    subject  TEXT NOT NULL,
-    data     TEXT NOT NULL
+    last INTEGER NOT NULL PRIMARY KEY,
+    at   INTEGER NOT NULL,
+    body BLOB NOT NULL
 ) STRICT;
 
 -- replay holds what is done to many jobs, as JSON; brought the jobs that one
