@@ -39,14 +39,18 @@ var errStatus = errors.New("not a 2xx answer")
 // Post sends the JSON and returns the body of a 2xx answer, which is good until
 // the next call. It dials anew after an error.
 func (c *Client) Post(path string, body []byte, timeout time.Duration) ([]byte, error) {
-	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, c.key, len(body))
+	return c.call("POST", path, body, timeout)
+}
+
+func (c *Client) call(method, path string, body []byte, timeout time.Duration) ([]byte, error) {
+	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", method, path, c.key, len(body))
 	c.out = append(c.out, body...)
 	status, answer, err := c.Send(context.Background(), c.out, timeout)
 	switch {
 	case err != nil:
 		return nil, err
 	case status/100 != 2:
-		return nil, fmt.Errorf("%s: %w: %d %s", path, errStatus, status, answer)
+		return nil, fmt.Errorf("%s %s: %w: %d %s", method, path, errStatus, status, answer)
 	}
 	return answer, nil
 }

@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -195,9 +194,13 @@ func claim(worker, n int, wait string) []byte {
 	return fmt.Appendf(nil, `{"worker":"bench-%04d","queues":["bench"],"max":%d,"wait":%q}`, worker, n, wait)
 }
 
-// complete reports every lease as completed and returns how many reports were
-// taken.
 func complete(c *Client, worker int, leases []string) (done int, err error) {
+	return reportAll(c, worker, leases, `"type":"complete"`)
+}
+
+// reportAll reports the same of every lease and returns how many reports were
+// taken.
+func reportAll(c *Client, worker int, leases []string, report string) (done int, err error) {
 	if len(leases) == 0 {
 		return 0, nil
 	}
@@ -206,7 +209,7 @@ func complete(c *Client, worker int, leases []string) (done int, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, `{"lease":"`...), lease...), `","type":"complete"}`...)
+		b = append(append(append(append(append(b, `{"lease":"`...), lease...), `",`...), report...), '}')
 	}
 	answer, err := c.Post("/v3/reports", append(b, "]}"...), patience)
 	if err != nil {
@@ -226,64 +229,6 @@ func leases(answer []byte) (found []string) {
 		found = append(found, string(token))
 	}
 	return found
-}
-
-// Fill creates n jobs with more members each, in batches.
-func (j Jobs) Fill(ctx context.Context, n int, more func(i int) string) error {
-	return j.spread(n, func(c *Client, _, from, many int) error {
-		_, err := c.Post("/v3/jobs/batch", j.batch(many, func(i int) string { return more(from + i) }), 60*time.Second)
-		return errors.Join(err, ctx.Err())
-	})
-}
-
-// Finish creates n jobs and completes them, in batches.
-func (j Jobs) Finish(ctx context.Context, n int) error {
-	return j.spread(n, func(c *Client, caller, _, many int) error {
-		if _, err := c.Post("/v3/jobs/batch", j.batch(many, plain), 60*time.Second); err != nil {
-			return err
-		}
-		for left := many; left > 0; {
-			done, err := j.work(c, caller, left)
-			if err != nil || done == 0 {
-				return errors.Join(err, fmt.Errorf("%d jobs are left and none is given out", left), ctx.Err())
-			}
-			left -= done
-		}
-		return ctx.Err()
-	})
-}
-
-// Pause shuts an endpoint's gate.
-func (j Jobs) Pause(endpoint string) error {
-	c := NewClient(j.Address, benchKey)
-	defer c.Close()
-	_, err := c.Post("/v3/endpoints/"+endpoint+"/pause", nil, patience)
-	return err
-}
-
-// spread calls for every thousand of n, several callers at once.
-func (j Jobs) spread(n int, call func(c *Client, caller, from, many int) error) error {
-	const step = 1000 // the most that one request takes
-	froms := make(chan int, n/step+1)
-	for from := 0; from < n; from += step {
-		froms <- from
-	}
-	close(froms)
-	failures := make([]error, 4)
-	var all sync.WaitGroup
-	for caller := range failures {
-		all.Go(func() {
-			c := NewClient(j.Address, benchKey)
-			defer c.Close()
-			for from := range froms {
-				if failures[caller] = call(c, caller, from, min(step, n-from)); failures[caller] != nil {
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(failures...)
 }
 
 // Latency creates jobs at a rate, whatever the server does, while Callers

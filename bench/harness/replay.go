@@ -1,47 +1,12 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"encoding/json/v2"
 	"errors"
 	"fmt"
 	"time"
 )
-
-// Die creates n jobs and lets each fail for good, in batches.
-func (j Jobs) Die(ctx context.Context, n int) error {
-	return j.spread(n, func(c *Client, caller, _, many int) error {
-		if _, err := c.Post("/v3/jobs/batch", j.batch(many, plain), time.Minute); err != nil {
-			return err
-		}
-		for left := many; left > 0; {
-			answer, err := c.Post("/v3/claims", claim(caller, left, "1s"), patience)
-			if err != nil {
-				return err
-			}
-			found := leases(answer)
-			if len(found) == 0 {
-				return fmt.Errorf("%d jobs are left and none is given out", left)
-			}
-			b := fmt.Appendf(nil, `{"worker":"bench-%04d","reports":[`, caller)
-			for i, lease := range found {
-				if i > 0 {
-					b = append(b, ',')
-				}
-				b = fmt.Appendf(b, `{"lease":%q,"type":"fail","retryable":false,"endpoint":"ok"}`, lease)
-			}
-			if answer, err = c.Post("/v3/reports", append(b, "]}"...), patience); err != nil {
-				return err
-			}
-			if took := bytes.Count(answer, []byte(`"status":"ok"`)); took != len(found) {
-				return fmt.Errorf("%d of %d reports were taken: %.200s", took, len(found), answer)
-			}
-			left -= len(found)
-		}
-		return ctx.Err()
-	})
-}
 
 // Replay brings every dead letter back, as fast as it goes and whatever becomes of
 // them, and waits until it has done so. OK counts the jobs.

@@ -1,7 +1,8 @@
 // Command jobs-backlog measures what a large store costs: the cycle of create,
 // claim and complete in batches of 64 beside jobs that wait, are finished, are
-// due later, stand behind a gate that is shut, or are spread over very many
-// endpoints, each against an empty store. Run it by make jobs-backlog.
+// due later, stand behind a pause or an open circuit, or are spread over very many
+// endpoints, open and shut, each against an empty store. Those that are held are
+// so for an hour: it must be over by then. Run it by make jobs-backlog.
 package main
 
 import (
@@ -15,35 +16,45 @@ import (
 	"github.com/pawlhq/pawl/bench/harness"
 )
 
-// shut is the endpoint whose gate is shut.
-const shut = "shut"
-
 // stock is what stands in a store while it is measured.
 type stock struct {
 	name string
-	fill func(ctx context.Context, j harness.Jobs, jobs, endpoints int) error
-}
-
-// with fills a store with jobs that have some members more.
-func with(more func(i, endpoints int) string) func(context.Context, harness.Jobs, int, int) error {
-	return func(ctx context.Context, j harness.Jobs, jobs, endpoints int) error {
-		return j.Fill(ctx, jobs, func(i int) string { return more(i, endpoints) })
-	}
+	fill func(ctx context.Context, j harness.Jobs, o options) error
 }
 
 var stocks = []stock{
-	{"empty", func(context.Context, harness.Jobs, int, int) error { return nil }},
-	{"waiting", with(func(int, int) string { return "" })},
-	{"finished", func(ctx context.Context, j harness.Jobs, jobs, _ int) error { return j.Finish(ctx, jobs) }},
-	{"due later", with(func(int, int) string { return `"delay":"240h",` })},
-	{"shut out", func(ctx context.Context, j harness.Jobs, jobs, _ int) error {
-		if err := j.Pause(shut); err != nil {
+	{"empty", func(context.Context, harness.Jobs, options) error { return nil }},
+	{"waiting", func(ctx context.Context, j harness.Jobs, o options) error { return j.Fill(ctx, o.jobs, with("")) }},
+	{"finished", func(ctx context.Context, j harness.Jobs, o options) error { return j.Finish(ctx, o.jobs) }},
+	{"due later", func(ctx context.Context, j harness.Jobs, o options) error {
+		return j.Fill(ctx, o.jobs, with(`"delay":"240h",`))
+	}},
+	{"of a paused endpoint", func(ctx context.Context, j harness.Jobs, o options) error {
+		if err := j.Pause("paused"); err != nil {
 			return err
 		}
-		return j.Fill(ctx, jobs, func(int) string { return `"endpoint":"` + shut + `",` })
+		return j.Fill(ctx, o.jobs, with(`"endpoint":"paused",`))
 	}},
-	{"of many endpoints", with(func(i, endpoints int) string { return fmt.Sprintf(`"endpoint":"e%d",`, i%endpoints) })},
+	{"behind an open circuit", func(ctx context.Context, j harness.Jobs, o options) error {
+		if err := j.Open(ctx, "open"); err != nil {
+			return err
+		}
+		return j.Fill(ctx, o.jobs, with(`"endpoint":"open",`))
+	}},
+	{"of many endpoints", func(ctx context.Context, j harness.Jobs, o options) error { return j.Fill(ctx, o.jobs, o.spread) }},
+	{"of many held endpoints", func(ctx context.Context, j harness.Jobs, o options) error {
+		if err := j.Hold(ctx, o.endpoints, o.spread); err != nil {
+			return err
+		}
+		return j.Fill(ctx, o.jobs, o.spread)
+	}},
 }
+
+// with gives every job some members more.
+func with(more string) func(int) string { return func(int) string { return more } }
+
+// spread gives the jobs an endpoint each in turn.
+func (o options) spread(i int) string { return fmt.Sprintf(`"endpoint":"e%d",`, i%o.endpoints) }
 
 func main() {
 	var o options
@@ -98,7 +109,7 @@ func run(ctx context.Context, o options) error {
 				return err
 			}
 			rows = append(rows, row)
-			fmt.Printf("%d %-18s %8.0f/s  p50 %-8s p99 %-8s %6.1f µs CPU  %6.1f MiB  failed %d  others %.2f\n", round, row.Contender,
+			fmt.Printf("%d %-22s %8.0f/s  p50 %-8s p99 %-8s %6.1f µs CPU  %6.1f MiB  failed %d  others %.2f\n", round, row.Contender,
 				row.Rate, row.P50.Round(time.Microsecond), row.P99.Round(time.Microsecond), row.CPU, float64(row.RSS)/(1<<20), row.Failed, row.Others)
 		}
 	}
@@ -117,17 +128,17 @@ func start(ctx context.Context, o options, s stock) (filled, error) {
 	}
 	j := harness.Jobs{Address: address, Callers: o.callers, Batch: 64, Payload: 256}
 	began := time.Now()
-	if err := s.fill(ctx, j, o.jobs, o.endpoints); err != nil {
+	if err := s.fill(ctx, j, o); err != nil {
 		p.Stop()
 		return filled{}, fmt.Errorf("filling %q: %w", s.name, err)
 	}
-	fmt.Printf("  %-18s filled in %s\n", s.name, time.Since(began).Round(time.Second))
+	fmt.Printf("  %-22s filled in %s\n", s.name, time.Since(began).Round(time.Second))
 	return filled{s, p, j}, nil
 }
 
 func report(o options, rows []harness.Row, stores []filled) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Create, claim and complete in batches of 64 from %d callers, SQLite, beside %d jobs of a kind in the same queue (%d endpoints for the last); medians, interleaved rounds.\n\n", o.callers, o.jobs, o.endpoints)
+	fmt.Fprintf(&b, "Create, claim and complete in batches of 64 from %d callers, SQLite, beside %d jobs of a kind in the same queue (of %d endpoints where they are many); medians, interleaved rounds.\n\n", o.callers, o.jobs, o.endpoints)
 	b.WriteString("| beside jobs that are | jobs/s | × empty | p99 of a turn | CPU µs/job | × empty | RSS MiB |\n|---|---|---|---|---|---|---|\n")
 	rate := func(r harness.Row) float64 { return r.Rate }
 	cpu := func(r harness.Row) float64 { return r.CPU }
