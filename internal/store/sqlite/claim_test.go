@@ -327,7 +327,7 @@ func TestClaimThatCannotBeRead(t *testing.T) {
 	put(t, s, newJob("q"), newJob("q"))
 	if err := s.writer.submit(t.Context(), 0, func(x *tx) error {
 		x.w.state.recent = recent{}
-		_, err := x.exec("UPDATE job SET lane=99 WHERE seq=1")
+		_, err := x.exec("UPDATE job SET tags='[' WHERE seq=1")
 		return err
 	}); err != nil {
 		t.Fatal(err)

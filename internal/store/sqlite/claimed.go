@@ -4,56 +4,125 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
-// claimed makes the jobs of a claim, after its commit.
+// claimed makes the jobs of a claim, after its commit. What the writer knows of
+// them is not read again.
 func (s *Store) claimed(ctx context.Context, c *claim) ([]store.Claimed, error) {
-	var read []int64
-	for i := range c.got {
-		if c.got[i].made.job == nil {
-			read = append(read, c.got[i].seq)
-		}
-	}
-	var found map[int64]*job.Job
-	if len(read) > 0 {
-		var err error
-		// The caller may be gone by now; what it has claimed is read all the
-		// same, or given back.
-		if found, err = s.contents(context.WithoutCancel(ctx), read); err != nil {
-			return nil, err
-		}
-	}
-	jobs := make([]store.Claimed, len(c.got))
+	all := make([]store.Claimed, len(c.got))
+	var first, again []*readJob
 	for i := range c.got {
 		g := &c.got[i]
-		j := found[g.seq]
-		if g.made.job != nil {
-			j = g.made.reading(s.ids, g)
-		}
-		if j == nil {
-			return nil, fmt.Errorf("%w: job %d has no row", ErrDamaged, g.seq)
-		}
-		j.Status, j.Attempt, j.Counts, j.RunAt = job.Running, g.attempt, g.counts, at(g.runAt)
-		jobs[i] = store.Claimed{
+		j := g.job()
+		all[i] = store.Claimed{
 			Job: j, Lease: s.tokens.Make(g.seq, g.attempt), LeaseFor: time.Duration(g.length) * time.Millisecond,
 			LeaseUntil: at(g.until), Deadline: at(g.deadline),
 		}
+		switch {
+		case g.made.job != nil:
+			g.made.carry(s.ids, g.seq, j)
+		case g.attempt == 1:
+			first = append(first, &readJob{seq: g.seq, job: j})
+		default:
+			again = append(again, &readJob{seq: g.seq, job: j})
+		}
 	}
-	return jobs, nil
+	// The caller may be gone by now; what it has claimed is read all the same, or
+	// given back.
+	ctx = context.WithoutCancel(ctx)
+	if err := s.readContents(ctx, sqlContents, first); err != nil {
+		return nil, err
+	}
+	if err := s.readContents(ctx, sqlContentsErrors, again); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
-// reading is the job as a read would return it.
-func (m createdJob) reading(ids job.IDs, g *granted) *job.Job {
-	n := m.job
+// job is what the writer knows of the job.
+func (g *granted) job() *job.Job {
+	k := g.lane
 	return &job.Job{
-		ID: ids.Make(at(m.at), g.seq), Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,
-		Content: n.Content, Tags: n.Tags, Trace: n.Trace, Policy: *g.policy, Timeout: time.Duration(g.timeout) * time.Millisecond,
-		Kind: n.Kind, Unique: n.Unique, CreatedAt: at(m.at),
+		Queue: k.Queue, Task: k.Task, Version: k.Version, Endpoint: k.Endpoint, Priority: k.Priority, Kind: job.Kind(kindColumn(k)),
+		Policy: *g.policy, Timeout: time.Duration(g.timeout) * time.Millisecond,
+		Status: job.Running, Attempt: g.attempt, Counts: g.counts, RunAt: at(g.runAt),
 	}
+}
+
+// carry puts on a job what it carries.
+func (m createdJob) carry(ids job.IDs, seq int64, j *job.Job) {
+	n := m.job
+	j.ID, j.CreatedAt = ids.Make(at(m.at), seq), at(m.at)
+	j.Content, j.Tags, j.Trace, j.Unique = n.Content, n.Tags, n.Trace, n.Unique
+}
+
+// contentChunk is how many jobs one statement of contents reads.
+const contentChunk = 32
+
+const (
+	contentColumns = "SELECT j.seq, j.created_at, j.trace, j.tags, j.head, j.payload, j.uniq"
+	lastError      = ", (SELECT a.error FROM attempt a WHERE a.seq = j.seq AND a.error IS NOT NULL ORDER BY a.number DESC LIMIT 1)"
+)
+
+var (
+	ofChunk           = " FROM job j WHERE j.seq IN (" + strings.Repeat("?, ", contentChunk-1) + "?)"
+	sqlContents       = contentColumns + ofChunk
+	sqlContentsErrors = contentColumns + lastError + ofChunk // for jobs that had an attempt before
+)
+
+// readJob is a job that lacks what its row has.
+type readJob struct {
+	seq  int64
+	job  *job.Job
+	read bool
+}
+
+// readContents puts on jobs what they carry, and their last error. Each chunk is a
+// read of its own: what they read does not change.
+func (s *Store) readContents(ctx context.Context, text string, jobs []*readJob) error {
+	for chunk := range slices.Chunk(jobs, contentChunk) {
+		args := make([]any, contentChunk) // NULL matches nothing
+		for i, j := range chunk {
+			args[i] = j.seq
+		}
+		err := s.readers.use(ctx, func(c *conn) error {
+			return c.each(text, func(r *row) error {
+				seq := r.int(0)
+				j := chunk[slices.IndexFunc(chunk, func(j *readJob) bool { return j.seq == seq })]
+				j.read = true
+				return s.scanContent(r, j.job)
+			}, args...)
+		})
+		if err != nil {
+			return err
+		}
+		for _, j := range chunk {
+			if !j.read {
+				return fmt.Errorf("%w: job %d has no row", ErrDamaged, j.seq)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) scanContent(r *row, j *job.Job) (err error) {
+	j.CreatedAt = at(r.int(1))
+	j.ID = s.ids.Make(j.CreatedAt, r.int(0))
+	j.Trace, j.Unique = job.Trace(r.text(2)), r.text(6)
+	j.Content = job.Content{Head: r.blob(4), Payload: r.blob(5)}
+	if j.Tags, err = decodeTags(r.text(3)); err != nil {
+		return fmt.Errorf("%s: %w", j.ID, err)
+	}
+	if len(r.values) > 7 && r.set(7) {
+		return decodeError(r.text(7), &j.LastError)
+	}
+	return nil
 }
 
 // unreadRest is how long jobs rest that could not be read: who claims them at once

@@ -48,8 +48,13 @@ func TestNoReadIsPreparedAnew(t *testing.T) {
 				must(err)
 			}
 			must(s.AwaitEnd(t.Context(), s.ids.Make(at(1), int64(round)*10+int64(i)+1000)))
-			_, err = s.contents(t.Context(), seqs[i:])
-			must(err)
+			for _, text := range []string{sqlContents, sqlContentsErrors} {
+				var jobs []*readJob
+				for _, seq := range seqs[i:] {
+					jobs = append(jobs, &readJob{seq: seq, job: new(job.Job)})
+				}
+				must(s.readContents(t.Context(), text, jobs))
+			}
 			for _, f := range []store.Filter{
 				{Limit: 500 - i}, {Limit: 1 + i, Status: job.Failed}, {Limit: 1, Status: job.Running}, {Queue: "q", Limit: 1}, {CreatedBefore: s.Now(), Limit: 1},
 			} {

@@ -131,7 +131,8 @@ var plans = map[string]string{
 
 	// Readers and upkeep.
 	sqlJob:             jobAndAll,
-	sqlContents:        jobAndAll + "\nCORRELATED SCALAR SUBQUERY 1\nSEARCH a USING INDEX attempt_error (seq=?)",
+	sqlContents:        jobJ,
+	sqlContentsErrors:  jobJ + "\nCORRELATED SCALAR SUBQUERY 1\nSEARCH a USING INDEX attempt_error (seq=?)",
 	sqlStandingRunning: runningOf,
 	sqlStandingLast:    attemptsBy,
 	sqlStandingDue:     attemptsBy,

@@ -5,7 +5,6 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
@@ -240,40 +239,6 @@ func attemptsOf(c *conn, seq int64) ([]job.Attempt, error) {
 	}, seq, store.MaxAttempts)
 	slices.Reverse(all)
 	return all, err
-}
-
-// contentChunk is how many jobs one statement of contents reads.
-const contentChunk = 32
-
-var sqlContents = `SELECT ` + jobColumns + `,
-	(SELECT a.error FROM attempt a WHERE a.seq = j.seq AND a.error IS NOT NULL ORDER BY a.number DESC LIMIT 1)` + fromJob + " WHERE j.seq IN (" + strings.Repeat("?, ", contentChunk-1) + "?)"
-
-// contents reads what is written once of jobs that were claimed, and their last
-// error, after the commit. Each chunk is a read of its own: what they read does not change.
-func (s *Store) contents(ctx context.Context, seqs []int64) (map[int64]*job.Job, error) {
-	found := make(map[int64]*job.Job, len(seqs))
-	for len(seqs) > 0 {
-		n := min(len(seqs), contentChunk)
-		args := make([]any, contentChunk) // NULL matches nothing
-		for i, seq := range seqs[:n] {
-			args[i] = seq
-		}
-		err := s.readers.use(ctx, func(c *conn) error {
-			return c.each(sqlContents, func(r *row) error {
-				j, err := s.scanJob(r)
-				if err == nil && r.set(17) {
-					err = decodeError(r.text(17), &j.LastError)
-				}
-				found[r.int(0)] = j
-				return err
-			}, args...)
-		})
-		if err != nil {
-			return nil, err
-		}
-		seqs = seqs[n:]
-	}
-	return found, nil
 }
 
 const (

@@ -217,19 +217,24 @@ func TestContents(t *testing.T) {
 		n.Content.Payload = fmt.Appendf(nil, "%d", i)
 		ids = append(ids, put(t, s, n)...)
 	}
-	var seqs []int64
+	var jobs []*readJob
 	for _, id := range ids {
 		seq, _, _ := s.ids.Parse(id)
-		seqs = append(seqs, seq)
+		jobs = append(jobs, &readJob{seq: seq, job: new(job.Job)})
 	}
-	found, err := s.contents(t.Context(), append(seqs, 1<<40))
-	if err != nil || len(found) != len(ids) {
-		t.Fatalf("%d of %d jobs, %v", len(found), len(ids), err)
-	}
-	for i, seq := range seqs {
-		if j := found[seq]; j.ID != ids[i] || string(j.Content.Payload) != fmt.Sprint(i) {
-			t.Errorf("job %d reads as %+v", i, j)
+	for _, text := range []string{sqlContents, sqlContentsErrors} {
+		if err := s.readContents(t.Context(), text, jobs); err != nil {
+			t.Fatal(err)
 		}
+		for i, j := range jobs {
+			if j.job.ID != ids[i] || string(j.job.Content.Payload) != fmt.Sprint(i) {
+				t.Errorf("job %d reads as %+v", i, j)
+			}
+			j.job, j.read = new(job.Job), false
+		}
+	}
+	if err := s.readContents(t.Context(), sqlContents, append(jobs, &readJob{seq: 1 << 40, job: new(job.Job)})); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a job without a row: %v", err)
 	}
 }
 
