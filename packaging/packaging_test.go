@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
@@ -33,6 +34,10 @@ func known(t *testing.T) map[string][]string {
 				Sources:   []telemetry.SourceState{{Name: "web"}},
 				Lanes:     []telemetry.LaneState{{Destination: "a", RetriesLeft: new(0)}},
 				Endpoints: []telemetry.EndpointState{{Destination: "a", Name: "a", Health: event.Healthy}},
+				Jobs: &telemetry.JobState{
+					Queues:   []telemetry.QueueState{{Name: "q"}},
+					Finished: map[string]map[job.Status]int64{"q": {}},
+				},
 			}
 		},
 	})
@@ -128,6 +133,8 @@ func checkOutcome(metric, label, pattern string) []string {
 		"pawl_delivery_attempts_total": {"ok", "retry", "permanent", "cancelled"},
 		"pawl_source_messages_total":   {"refused", "nacked"},
 		"pawl_notifications_total":     {"sent", "failed", "dropped"},
+		"pawl_job_attempts_total":      {"succeeded", "failed", "released", "timed_out", "lost", "unreceived"},
+		"pawl_event_deliveries_total":  {"delivered", "failed"},
 	}[metric]
 	var wrong []string
 	for v := range strings.SplitSeq(pattern, "|") {
@@ -159,6 +166,45 @@ func TestCheckFindsMistakes(t *testing.T) {
 	}
 }
 
+var (
+	command = regexp.MustCompile("`pawl ([^`]*)`")
+	flag    = regexp.MustCompile(`--[a-z-]+`)
+)
+
+// checkCommands returns the commands of a runbook, and their flags, that the
+// reference does not have.
+func checkCommands(reference, text string) []string {
+	var wrong []string
+	for _, c := range command.FindAllStringSubmatch(text, -1) {
+		words := strings.Fields(c[1])
+		section, there := "", false
+		for n := min(len(words), 2); n > 0 && !there; n-- {
+			_, section, there = strings.Cut(reference, "## pawl "+strings.Join(words[:n], " ")+"\n")
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		if !there {
+			wrong = append(wrong, "no command "+c[0])
+		}
+		for _, f := range flag.FindAllString(c[1], -1) {
+			if !strings.Contains(section, f+" ") {
+				wrong = append(wrong, c[0]+" has no "+f)
+			}
+		}
+	}
+	return wrong
+}
+
+func TestCheckCommandsFindsMistakes(t *testing.T) {
+	const reference = "## pawl dlq\n\n## pawl dlq list\n    --since TIME  x\n\n## pawl lint\n"
+	for text, mistakes := range map[string]int{
+		"`pawl dlq list --since 1h`": 0, "`pawl lint FILE`": 0, "`pawl dlq list --until 1h`": 1, "`pawl lnt`": 1, "`pawl lint --since 1h`": 1, "`pawl dlq`": 0,
+	} {
+		if got := checkCommands(reference, text); len(got) != mistakes {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}
+
 type rule struct {
 	Alert       string            `yaml:"alert"`
 	Expr        string            `yaml:"expr"`
@@ -178,6 +224,7 @@ func TestAlertRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics, seen := known(t), map[string]bool{}
+	reference := string(read(t, "../docs/reference/commands.md"))
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			if seen[r.Alert] || r.Alert == "" {
@@ -193,6 +240,9 @@ func TestAlertRules(t *testing.T) {
 			if s := r.Labels["severity"]; s != "critical" && s != "warning" {
 				t.Errorf("%s: severity %q", r.Alert, s)
 			}
+			for _, w := range checkCommands(reference, r.Annotations["runbook"]) {
+				t.Errorf("%s: %s", r.Alert, w)
+			}
 			if len(r.Annotations["runbook"]) < 80 || r.Annotations["summary"] == "" {
 				t.Errorf("%s: no summary, or no runbook that helps", r.Alert)
 			}
@@ -201,6 +251,7 @@ func TestAlertRules(t *testing.T) {
 	for _, need := range []string{
 		"PawlDeadLettersGrowing", "PawlBreakerOpen", "PawlDeadLetterWriteFailing",
 		"PawlSourceDown", "PawlDiskLow", "PawlConfigurationRefused",
+		"PawlJobsWait", "PawlJobsFail", "PawlCircuitOpen", "PawlWorkersLost", "PawlJobStoreSlow", "PawlEventsNotDelivered",
 	} {
 		if !seen[need] {
 			t.Errorf("no alert %s", need)

@@ -26,6 +26,7 @@ type Jobs struct {
 	store   *sqlite.Store
 	server  *jobserver.Server
 	deliver *eventDeliverer
+	ends    *jobEnds
 	log     *slog.Logger
 
 	stopping context.Context // ends with Stop
@@ -45,6 +46,8 @@ func openJobs(c *config.Config, log *slog.Logger, trace *jobTracing) (*Jobs, err
 		return nil, nil
 	}
 	so := sqlite.Options{Path: c.Jobs.File, Log: log, AllowNetwork: c.Jobs.NetworkFilesystem == config.NetworkFilesystemAllowed}
+	ends := newJobEnds(c)
+	so.Finished = ends.add
 	jo := jobserver.Options{Config: jobsConfig(c.Jobs), Log: log}
 	if trace != nil {
 		so.Ended, jo.Trace = trace.ended, trace
@@ -56,7 +59,7 @@ func openJobs(c *config.Config, log *slog.Logger, trace *jobTracing) (*Jobs, err
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	j := &Jobs{store: s, log: log}
+	j := &Jobs{store: s, ends: ends, log: log}
 	j.stopping, j.stop = context.WithCancel(context.Background())
 	j.deliver = newEventDeliverer(c.Jobs, j.stopping, log)
 	jo.Store, jo.Deliver = s, j.deliver
@@ -113,6 +116,7 @@ func (j *Jobs) configure(c *config.Config, older []*config.Config) error {
 		return err
 	}
 	j.deliver.configure(c.Jobs)
+	j.ends.configure(c)
 	return nil
 }
 

@@ -132,7 +132,8 @@ func TestStoredOutlivesAStop(t *testing.T) {
 	a = w.start()
 	eventually(t, "it is delivered after the start", func() bool {
 		_, text := w.ask(http.MethodGet, "127.0.0.1:2", "/metrics", "", "")
-		return strings.Contains(text, `pawl_jobs{queue="relay:web",status="succeeded"} 1`)
+		return strings.Contains(text, `pawl_jobs{queue="relay:web",status="succeeded"} 1`) &&
+			strings.Contains(text, `pawl_jobs_finished_total{queue="relay:web",status="succeeded"} 1`)
 	})
 	if n := ep.count() - tried; n != 1 {
 		t.Errorf("it arrived %d times", n)

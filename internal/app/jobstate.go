@@ -12,7 +12,6 @@ import (
 	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
-	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
@@ -51,18 +50,13 @@ func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
 			job.OutcomeTimedOut: t.TimedOut, job.OutcomeLost: t.Lost, job.OutcomeUnreceived: t.Unreceived,
 		},
 		Cancelled: t.Cancelled, Retried: t.Retried, Deleted: t.Deleted, Delivered: t.Delivered, Undelivered: t.DeliveriesFailed,
-		Delay: jobHistogram(t.Delay), Run: jobHistogram(t.Run), Circuits: map[circuit.State]int64{},
-		Parked: v.Parked, Bytes: v.Bytes, WALBytes: v.WALBytes, Commits: v.Commits, Operations: v.Operations,
-		LastCommit: v.LastCommit, Lanes: v.Lanes,
+		Delay: t.Delay, Run: t.Run, Finished: j.ends.read(), Circuits: map[circuit.State]int64{},
+		Parked: v.Parked, Bytes: v.Bytes, WALBytes: v.WALBytes, CommitTimes: v.CommitTimes, CommitSizes: v.CommitSizes,
+		Lanes: v.Lanes,
 	}
 	counts := map[string]map[job.Status]int64{}
-	for name := range c.Jobs.Queues {
+	for name := range namedQueues(c) {
 		counts[name] = map[job.Status]int64{}
-	}
-	for i := range c.Sources {
-		if c.Sources[i].Ack == config.AckStored {
-			counts[config.RelayQueue(c.Sources[i].Name)] = map[job.Status]int64{}
-		}
 	}
 	// Where the store can't be read the counts are left out; readyz says why.
 	lanes, err := j.store.Counts(context.Background())
@@ -108,16 +102,6 @@ func (j *Jobs) addWaits(s *telemetry.JobState, counts map[string]map[job.Status]
 	}
 }
 
-func jobHistogram(h jobserver.Histogram) telemetry.JobHistogram {
-	bounds := jobserver.Buckets()
-	last := len(bounds)
-	t := telemetry.JobHistogram{Buckets: make(map[float64]uint64, last), Count: uint64(h.Counts[last]), Sum: h.Sum}
-	for i, b := range bounds {
-		t.Buckets[b] = uint64(h.Counts[i])
-	}
-	return t
-}
-
 // status is how the job server stands.
 func (j *Jobs) status(ctx context.Context, c *config.Config) (s adminapi.JobsStatus, err error) {
 	if s.Queues, err = j.queues(ctx, c); err != nil {
@@ -155,13 +139,8 @@ func (j *Jobs) queues(ctx context.Context, c *config.Config) ([]adminapi.QueueSt
 		}
 		return by[name]
 	}
-	for name := range c.Jobs.Queues {
+	for name := range namedQueues(c) {
 		queue(name)
-	}
-	for i := range c.Sources {
-		if c.Sources[i].Ack == config.AckStored {
-			queue(config.RelayQueue(c.Sources[i].Name))
-		}
 	}
 	for _, l := range lanes {
 		if l.Ready+l.Running+l.Failed == 0 && by[l.Lane.Queue] == nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/internal/core/event"
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
@@ -56,7 +57,10 @@ func exemplary() *telemetry.Telemetry {
 				Sources:   []telemetry.SourceState{{Name: specimen}},
 				Lanes:     []telemetry.LaneState{{Destination: specimen, RetriesLeft: new(0)}},
 				Endpoints: []telemetry.EndpointState{{Destination: specimen, Name: specimen, Health: event.Healthy}},
-				Jobs:      &telemetry.JobState{Queues: []telemetry.QueueState{{Name: specimen}}},
+				Jobs: &telemetry.JobState{
+					Queues:   []telemetry.QueueState{{Name: specimen}},
+					Finished: map[string]map[job.Status]int64{specimen: {}},
+				},
 			}
 		},
 	})

@@ -78,7 +78,7 @@ func (s *Server) claimed(worker string, got store.Claim) {
 		if got.Jobs[i].Trace = j.Trace; s.trace != nil {
 			got.Jobs[i].Trace = s.trace.Attempt(j)
 		}
-		s.totals.delay.add(now.Sub(j.RunAt))
+		s.totals.delay.ObserveTime(now.Sub(j.RunAt))
 		if j.Policy.Output != (job.SchemaHash{}) {
 			s.contracts.Store(true)
 		}

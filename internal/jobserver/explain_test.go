@@ -147,10 +147,10 @@ func TestStats(t *testing.T) {
 	}
 	// Two seconds of waiting, twenty of running.
 	delay, run := st.Totals.Delay, st.Totals.Run
-	if delay.Sum != 2 || delay.Counts[6] != 0 || delay.Counts[7] != 1 || delay.Counts[buckets] != 1 {
+	if delay.Sum != 2 || delay.Counts[6] != 0 || delay.Counts[7] != 1 || delay.Count != 1 {
 		t.Errorf("delay: %+v", delay)
 	}
-	if run.Sum != 20 || run.Counts[8] != 0 || run.Counts[9] != 1 || run.Counts[buckets] != 1 {
+	if run.Sum != 20 || run.Counts[8] != 0 || run.Counts[9] != 1 || run.Count != 1 {
 		t.Errorf("run: %+v", run)
 	}
 	limited, err := s.Stats(t.Context(), Principal{Queues: []string{"b"}})

@@ -69,7 +69,7 @@ func (s *Server) Report(ctx context.Context, worker string, reports []store.Repo
 		answers[at[i]].Answer = a
 		if t := sound[i].Type; t == store.Complete || t == store.Fail {
 			if ran, ok := s.runs.end(sound[i].Lease, now); ok && a.Status == store.ReportTaken {
-				s.totals.run.add(ran)
+				s.totals.run.ObserveTime(ran)
 			}
 		}
 		s.totals.answered(sound[i].Type, a.Status)

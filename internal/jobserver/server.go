@@ -82,6 +82,7 @@ func NewServer(o Options) (*Server, error) {
 		store: o.Store, began: time.Now(), deliver: o.Deliver, trace: o.Trace, log: o.Log,
 		replays: make(chan struct{}, 1), pumps: make(chan struct{}, 1), putAt: map[job.SchemaHash]time.Time{},
 	}
+	s.totals.delay, s.totals.run = newTimes(), newTimes()
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

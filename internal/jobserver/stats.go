@@ -3,10 +3,10 @@ package jobserver
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/circuit"
+	"github.com/pawlhq/pawl/internal/core/histogram"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -100,54 +100,12 @@ func (s *Server) OldestDue(ctx context.Context) (map[string]time.Duration, error
 	return waits, nil
 }
 
-// Buckets are the upper bounds of the histograms, in seconds, the last one but
-// infinity: from a millisecond, which a claim that waited takes, to a day.
-func Buckets() []float64 {
-	return []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400}
-}
-
-const buckets = 16
-
-// Histogram counts lengths of time.
-type Histogram struct {
-	// Counts are how many were at most as long as each of Buckets, and in the end
-	// all: each includes those before it.
-	Counts [buckets + 1]int64
-	// Sum is of all lengths, in seconds.
-	Sum float64
-}
-
-// histogram counts lengths of time. Safe for concurrent use.
-type histogram struct {
-	counts [buckets + 1]atomic.Int64
-	nanos  atomic.Int64 // 292 years in all
-}
-
-var bucketBounds = func() (bounds [buckets]time.Duration) {
-	for i, b := range Buckets() {
-		bounds[i] = time.Duration(b * float64(time.Second))
-	}
-	return bounds
-}()
-
-func (h *histogram) add(d time.Duration) {
-	d = max(d, 0)
-	at := 0
-	for at < buckets && d > bucketBounds[at] {
-		at++
-	}
-	h.counts[at].Add(1)
-	h.nanos.Add(int64(d))
-}
-
-func (h *histogram) read() (r Histogram) {
-	sum := int64(0)
-	for i := range h.counts {
-		sum += h.counts[i].Load()
-		r.Counts[i] = sum
-	}
-	r.Sum = time.Duration(h.nanos.Load()).Seconds()
-	return r
+// newTimes makes a histogram from a millisecond, which a claim that waited takes,
+// to a day.
+func newTimes() *histogram.Histogram {
+	const ms = time.Millisecond
+	return histogram.OfTime(ms, 5*ms, 10*ms, 50*ms, 100*ms, 500*ms, time.Second, 5*time.Second, 10*time.Second, 30*time.Second,
+		time.Minute, 5*time.Minute, 15*time.Minute, time.Hour, 4*time.Hour, 24*time.Hour)
 }
 
 // maxRunning is how many leases runs remembers.

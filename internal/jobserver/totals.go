@@ -2,6 +2,8 @@ package jobserver
 
 import (
 	"sync/atomic"
+
+	"github.com/pawlhq/pawl/internal/core/histogram"
 )
 
 // Totals count what a Server did since it was made, for metrics.
@@ -26,7 +28,7 @@ type Totals struct {
 	Delivered, DeliveriesFailed int64
 	// Delay is from when a job could run to its claim, Run from the claim to the
 	// report that ended the attempt, which this process took in both.
-	Delay, Run Histogram
+	Delay, Run histogram.Snapshot
 }
 
 type totals struct {
@@ -35,7 +37,7 @@ type totals struct {
 	sweptTimedOut, sweptLost, sweptUnreceived, sweptGrace atomic.Int64
 	cancelled, retried, deleted                           atomic.Int64
 	delivered, undelivered                                atomic.Int64
-	delay, run                                            histogram
+	delay, run                                            *histogram.Histogram
 }
 
 // Totals returns the counts as of now.
@@ -47,6 +49,6 @@ func (s *Server) Totals() Totals {
 		LeaseLost: t.leaseLost.Load(), Invalid: t.invalid.Load(),
 		TimedOut: t.sweptTimedOut.Load(), Lost: t.sweptLost.Load(), Unreceived: t.sweptUnreceived.Load(), Graced: t.sweptGrace.Load(),
 		Cancelled: t.cancelled.Load(), Retried: t.retried.Load(), Deleted: t.deleted.Load(),
-		Delivered: t.delivered.Load(), DeliveriesFailed: t.undelivered.Load(), Delay: t.delay.read(), Run: t.run.read(),
+		Delivered: t.delivered.Load(), DeliveriesFailed: t.undelivered.Load(), Delay: t.delay.Read(), Run: t.run.Read(),
 	}
 }

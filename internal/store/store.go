@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/histogram"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
 )
@@ -332,6 +333,13 @@ type Retention struct{ Finished, DeadLetters, Events time.Duration }
 // More says whether there is more to do.
 type More bool
 
+// Finished says that jobs of a queue came to their end.
+type Finished struct {
+	Queue  string
+	Status job.Status // Succeeded, Failed or Cancelled
+	Jobs   int64
+}
+
 // LaneCount is how many jobs of a lane are where.
 type LaneCount struct {
 	Lane                                         lane.Key
@@ -341,14 +349,16 @@ type LaneCount struct {
 // Vitals are figures about a store.
 type Vitals struct {
 	Bytes, WALBytes int64
-	// Commits and Operations count since the start: their ratio is how well
-	// commits are shared.
+	// Commits and Operations count since the start, Operations those that were in
+	// the commits: their ratio is how well commits are shared.
 	Commits, Operations int64
-	// LastCommit is how long the newest commit took.
-	LastCommit time.Duration
-	Lanes      int
-	Running    int
-	Parked     int // claims that wait
+	// LastCommit is how long the newest commit took, CommitTimes all of them, and
+	// CommitSizes of how many operations each was.
+	LastCommit               time.Duration
+	CommitTimes, CommitSizes histogram.Snapshot
+	Lanes                    int
+	Running                  int
+	Parked                   int // claims that wait
 }
 
 // Gates keeps what was paused by hand.

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pawlhq/pawl/internal/core/circuit"
+	"github.com/pawlhq/pawl/internal/core/histogram"
 	"github.com/pawlhq/pawl/internal/core/job"
 )
 
@@ -18,6 +19,8 @@ type JobState struct {
 	Created, Found, Claimed int64
 	// Ended counts the attempts that ended since the start.
 	Ended map[job.Outcome]int64
+	// Finished counts the jobs that came to their end since the start, by queue.
+	Finished map[string]map[job.Status]int64
 	// Cancelled, Retried and Deleted count the jobs that were moved by hand, one by
 	// one.
 	Cancelled, Retried, Deleted int64
@@ -25,7 +28,7 @@ type JobState struct {
 	Delivered, Undelivered int64
 	// Delay is from when jobs could run to their claims, Run from claims to the
 	// reports that ended the attempts.
-	Delay, Run JobHistogram
+	Delay, Run histogram.Snapshot
 	// Circuits are those of endpoints that are not closed, by their state.
 	Circuits map[circuit.State]int64
 	// LeaseLost and Invalid count reports that changed nothing.
@@ -35,10 +38,10 @@ type JobState struct {
 	// Parked are claims that wait for a job now.
 	Parked int
 
-	Bytes, WALBytes     int64
-	Commits, Operations int64
-	LastCommit          time.Duration
-	Lanes               int
+	Bytes, WALBytes int64
+	// CommitTimes are in seconds, CommitSizes in operations.
+	CommitTimes, CommitSizes histogram.Snapshot
+	Lanes                    int
 }
 
 // QueueState counts the jobs of one queue by their status.
@@ -47,14 +50,6 @@ type QueueState struct {
 	Jobs map[job.Status]int64
 	// Oldest is for how long the job that waits longest has been due; 0 for none.
 	Oldest time.Duration
-}
-
-// JobHistogram counts lengths of time since the start.
-type JobHistogram struct {
-	// Buckets are how many were at most as long as each upper bound, in seconds.
-	Buckets map[float64]uint64
-	Count   uint64
-	Sum     float64 // seconds
 }
 
 // OtherQueues is the label of the queues that the configuration does not name:
@@ -67,11 +62,14 @@ var endings = []job.Outcome{
 	job.OutcomeSucceeded, job.OutcomeFailed, job.OutcomeReleased, job.OutcomeTimedOut, job.OutcomeLost, job.OutcomeUnreceived,
 }
 
+// ends are the statuses in which a job is finished.
+var ends = []job.Status{job.Succeeded, job.Failed, job.Cancelled}
+
 // jobDescs are the metrics of the job server.
 type jobDescs struct {
-	jobs, created, found, claimed, attempts, refused, graced, parked *prometheus.Desc
-	hand, events, delay, run, oldest, circuits                       *prometheus.Desc
-	bytes, wal, commits, operations, lastCommit, lanes               *prometheus.Desc
+	jobs, created, found, claimed, attempts, finished, refused, graced, parked *prometheus.Desc
+	hand, events, delay, run, oldest, circuits                                 *prometheus.Desc
+	bytes, wal, commitTimes, commitSizes, lanes                                *prometheus.Desc
 }
 
 func newJobDescs() jobDescs {
@@ -79,34 +77,34 @@ func newJobDescs() jobDescs {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return jobDescs{
-		jobs:       desc("pawl_jobs", "Jobs in the store. Queues that are not configured count as "+OtherQueues+".", "queue", "status"),
-		created:    desc("pawl_jobs_created_total", "Jobs created, those that the relay made of messages included."),
-		found:      desc("pawl_jobs_repeated_total", "Creates that an idempotency key led to a job that was there."),
-		claimed:    desc("pawl_jobs_claimed_total", "Jobs given to workers, the relay included."),
-		attempts:   desc("pawl_job_attempts_total", "Attempts that ended, by how. A report that a worker sends twice counts twice.", "outcome"),
-		refused:    desc("pawl_job_reports_refused_total", "Reports of workers that changed nothing: too late, or wrong.", "status"),
-		graced:     desc("pawl_job_leases_graced_total", "Leases lengthened once because nobody could report for a while."),
-		parked:     desc("pawl_claims_parked", "Claims that wait for a job."),
-		hand:       desc("pawl_jobs_moved_by_hand_total", "Jobs that were cancelled, retried or deleted one by one.", "action"),
-		events:     desc("pawl_event_deliveries_total", "Tries to bring events to where subscriptions want them.", "outcome"),
-		delay:      desc("pawl_job_queue_delay_seconds", "From when a job could run to its claim."),
-		run:        desc("pawl_job_run_seconds", "From the claim to the report that ended the attempt."),
-		oldest:     desc("pawl_jobs_oldest_due_seconds", "For how long the job that waits longest has been due; the longest of all queues that are not configured counts as "+OtherQueues+".", "queue"),
-		circuits:   desc("pawl_circuits", "Circuits of endpoints that are not closed.", "state"),
-		bytes:      desc("pawl_store_bytes", "Size of the job store's file."),
-		wal:        desc("pawl_store_wal_bytes", "Size of the job store's write-ahead log."),
-		commits:    desc("pawl_store_commits_total", "Commits of the job store."),
-		operations: desc("pawl_store_operations_total", "Operations in those commits: their ratio is how well commits are shared."),
-		lastCommit: desc("pawl_store_last_commit_seconds", "How long the newest commit took, the flush to the disk included."),
-		lanes:      desc("pawl_store_lanes", "Lanes of the job store: a queue, task, version, endpoint and priority each."),
+		jobs:        desc("pawl_jobs", "Jobs in the store. Queues that are not configured count as "+OtherQueues+".", "queue", "status"),
+		created:     desc("pawl_jobs_created_total", "Jobs created, those that the relay made of messages included."),
+		found:       desc("pawl_jobs_repeated_total", "Creates that an idempotency key led to a job that was there."),
+		claimed:     desc("pawl_jobs_claimed_total", "Jobs given to workers, the relay included."),
+		attempts:    desc("pawl_job_attempts_total", "Attempts that ended, by how. A report that a worker sends twice counts twice.", "outcome"),
+		finished:    desc("pawl_jobs_finished_total", "Jobs that came to their end: succeeded, dead letters, cancelled. One that is retried and ends again counts again. Queues that are not configured count as "+OtherQueues+".", "queue", "status"),
+		refused:     desc("pawl_job_reports_refused_total", "Reports of workers that changed nothing: too late, or wrong.", "status"),
+		graced:      desc("pawl_job_leases_graced_total", "Leases lengthened once because nobody could report for a while."),
+		parked:      desc("pawl_claims_parked", "Claims that wait for a job."),
+		hand:        desc("pawl_jobs_moved_by_hand_total", "Jobs that were cancelled, retried or deleted one by one.", "action"),
+		events:      desc("pawl_event_deliveries_total", "Tries to bring events to where subscriptions want them.", "outcome"),
+		delay:       desc("pawl_job_queue_delay_seconds", "From when a job could run to its claim."),
+		run:         desc("pawl_job_run_seconds", "From the claim to the report that ended the attempt."),
+		oldest:      desc("pawl_jobs_oldest_due_seconds", "For how long the job that waits longest has been due; the longest of all queues that are not configured counts as "+OtherQueues+".", "queue"),
+		circuits:    desc("pawl_circuits", "Circuits of endpoints that are not closed.", "state"),
+		bytes:       desc("pawl_store_bytes", "Size of the job store's file."),
+		wal:         desc("pawl_store_wal_bytes", "Size of the job store's write-ahead log."),
+		commitTimes: desc("pawl_store_commit_seconds", "How long commits of the job store took, the flush to the disk included."),
+		commitSizes: desc("pawl_store_commit_operations", "Operations in a commit of the job store: how well commits are shared."),
+		lanes:       desc("pawl_store_lanes", "Lanes of the job store: a queue, task, version, endpoint and priority each."),
 	}
 }
 
 func (d *jobDescs) all() []*prometheus.Desc {
 	return []*prometheus.Desc{
-		d.jobs, d.created, d.found, d.claimed, d.attempts, d.refused, d.graced, d.parked,
+		d.jobs, d.created, d.found, d.claimed, d.attempts, d.finished, d.refused, d.graced, d.parked,
 		d.hand, d.events, d.delay, d.run, d.oldest, d.circuits,
-		d.bytes, d.wal, d.commits, d.operations, d.lastCommit, d.lanes,
+		d.bytes, d.wal, d.commitTimes, d.commitSizes, d.lanes,
 	}
 }
 
@@ -132,8 +130,19 @@ func (d *jobDescs) collect(ch chan<- prometheus.Metric, s *JobState) {
 	counter(d.hand, s.Deleted, "delete")
 	counter(d.events, s.Delivered, "delivered")
 	counter(d.events, s.Undelivered, "failed")
-	for desc, h := range map[*prometheus.Desc]JobHistogram{d.delay: s.Delay, d.run: s.Run} {
-		ch <- prometheus.MustNewConstHistogram(desc, h.Count, h.Sum, h.Buckets)
+	for desc, h := range map[*prometheus.Desc]histogram.Snapshot{
+		d.delay: s.Delay, d.run: s.Run, d.commitTimes: s.CommitTimes, d.commitSizes: s.CommitSizes,
+	} {
+		buckets := make(map[float64]uint64, len(h.Bounds))
+		for i, bound := range h.Bounds {
+			buckets[bound] = h.Counts[i]
+		}
+		ch <- prometheus.MustNewConstHistogram(desc, h.Count, h.Sum, buckets)
+	}
+	for name, n := range s.Finished {
+		for _, status := range ends {
+			counter(d.finished, n[status], name, string(status))
+		}
 	}
 	for _, state := range []circuit.State{circuit.Open, circuit.HalfOpen} {
 		gauge(d.circuits, float64(s.Circuits[state]), string(state))
@@ -150,9 +159,6 @@ func (d *jobDescs) collect(ch chan<- prometheus.Metric, s *JobState) {
 	gauge(d.parked, float64(s.Parked))
 	gauge(d.bytes, float64(s.Bytes))
 	gauge(d.wal, float64(s.WALBytes))
-	counter(d.commits, s.Commits)
-	counter(d.operations, s.Operations)
-	gauge(d.lastCommit, s.LastCommit.Seconds())
 	gauge(d.lanes, float64(s.Lanes))
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/circuit"
+	"github.com/pawlhq/pawl/internal/core/histogram"
 	"github.com/pawlhq/pawl/internal/core/job"
 )
 
@@ -25,11 +26,17 @@ func TestJobMetrics(t *testing.T) {
 			job.OutcomeTimedOut: 34, job.OutcomeLost: 35, job.OutcomeUnreceived: 36,
 		},
 		Cancelled: 61, Retried: 62, Deleted: 63, Delivered: 64, Undelivered: 65,
-		Delay:     JobHistogram{Buckets: map[float64]uint64{0.1: 1, 5: 3}, Count: 4, Sum: 12.5},
-		Run:       JobHistogram{Buckets: map[float64]uint64{0.1: 2, 5: 2}, Count: 7, Sum: 90},
+		Finished: map[string]map[job.Status]int64{
+			"emails":    {job.Succeeded: 81, job.Failed: 82, job.Cancelled: 83},
+			OtherQueues: {job.Failed: 84},
+		},
+		Delay:     histogram.Snapshot{Bounds: []float64{0.1, 5}, Counts: []uint64{1, 3}, Count: 4, Sum: 12.5},
+		Run:       histogram.Snapshot{Bounds: []float64{0.1, 5}, Counts: []uint64{2, 2}, Count: 7, Sum: 90},
 		Circuits:  map[circuit.State]int64{circuit.Open: 71, circuit.HalfOpen: 72},
 		LeaseLost: 41, Invalid: 42, Graced: 43, Parked: 44,
-		Bytes: 51, WALBytes: 52, Commits: 53, Operations: 54, LastCommit: 1500 * time.Microsecond, Lanes: 55,
+		Bytes: 51, WALBytes: 52, Lanes: 55,
+		CommitTimes: histogram.Snapshot{Bounds: []float64{0.001, 0.5}, Counts: []uint64{50, 53}, Count: 53, Sum: 1.5},
+		CommitSizes: histogram.Snapshot{Bounds: []float64{1, 16}, Counts: []uint64{52, 53}, Count: 53, Sum: 54},
 	}
 	now := jobs
 	tel := New(Options{StateFolder: ".", Snapshot: func() State { return State{Jobs: now} }})

@@ -49,10 +49,27 @@ func (t *tx) traceEnd(l *lease, x job.Transition, e ending) error {
 	return nil
 }
 
-// tellEnded tells of the attempts that ended in a transaction that is durable.
+// tallyEnd counts a job of a lane that came to its end.
+func (t *tx) tallyEnd(l *laneRow, as job.Status) {
+	l.ended(as, 1)
+	if t.w.store.options.Finished == nil {
+		return
+	}
+	if n := len(t.ends); n > 0 && t.ends[n-1].Queue == l.key.Queue && t.ends[n-1].Status == as {
+		t.ends[n-1].Jobs++
+		return
+	}
+	t.ends = append(t.ends, store.Finished{Queue: l.key.Queue, Status: as, Jobs: 1})
+}
+
+// tellEnded tells of the attempts and the jobs that ended in a transaction that is
+// durable.
 func (w *writer) tellEnded() {
 	if w.tx.end != endCommitted {
 		return
+	}
+	if len(w.tx.ends) > 0 {
+		w.store.options.Finished(w.tx.ends)
 	}
 	for i := range w.tx.ended {
 		w.store.options.Ended(w.tx.ended[i])

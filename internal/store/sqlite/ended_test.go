@@ -6,6 +6,7 @@ package sqlite
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -104,4 +105,61 @@ func TestEndsOfAttemptsAreTold(t *testing.T) {
 	if len(told) > 0 {
 		t.Errorf("told %+v", told)
 	}
+}
+
+// Each job that came to its end is told once, whatever ended it, and none whose
+// end was not committed.
+func TestEndsOfJobsAreTold(t *testing.T) {
+	f := faultvfs.New(t.Name())
+	t.Cleanup(f.Close)
+	var told []store.Finished
+	s := testStore(t, Options{
+		Path: filepath.Join(t.TempDir(), "pawl.db"), VFS: f.Name(),
+		Finished: func(ends []store.Finished) { told = append(told, ends...) },
+	})
+	step := func(after string, want ...store.Finished) {
+		t.Helper()
+		if !slices.Equal(told, want) {
+			t.Errorf("after %s: told %v, want %v", after, told, want)
+		}
+		told = nil
+	}
+	ids := put(t, s, newJob("q"), newJob("q"), newJob("q"), newJob("r"), newJob("r"), newJob("r"))
+	a, b := take(t, s, "q", 3), take(t, s, "r", 1)
+	done := func(lease string) store.Report { return store.Report{Type: store.Complete, Lease: lease} }
+	gone := store.Report{Type: store.Fail, Lease: b[0].Lease, Failure: job.Failure{Permanent: true}}
+	all := []store.Report{done(a[0].Lease), done(a[1].Lease), gone}
+
+	f.Arm(faultvfs.Fault{Op: faultvfs.Write, On: faultvfs.WAL, Code: faultvfs.Full})
+	if _, err := s.Report(t.Context(), all); err == nil {
+		t.Error("it was written to a full disk")
+	}
+	f.Clear()
+	step("a full disk")
+	commits, operations := s.Vitals().Commits, s.Vitals().Operations
+	say(t, s, all...)
+	step("reports", store.Finished{Queue: "q", Status: job.Succeeded, Jobs: 2}, store.Finished{Queue: "r", Status: job.Failed, Jobs: 1})
+	if v := s.Vitals(); v.Commits != commits+1 || v.Operations != operations+1 || v.CommitTimes.Count != uint64(v.Commits) {
+		t.Errorf("one report made %d commits of %d operations, %d with a time", v.Commits-commits, v.Operations-operations, v.CommitTimes.Count)
+	}
+	say(t, s, all...)
+	step("the same reports again")
+	hand := func(_ *job.Job, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	hand(s.Cancel(t.Context(), ids[2], "me")) // it runs
+	hand(s.Cancel(t.Context(), ids[4], "me")) // it waits
+	step("cancels", store.Finished{Queue: "q", Status: job.Cancelled, Jobs: 1}, store.Finished{Queue: "r", Status: job.Cancelled, Jobs: 1})
+	say(t, s, store.Report{Type: store.Complete, Lease: a[2].Lease})
+	step("a late result of a cancelled job")
+	hand(s.Retry(t.Context(), ids[3], "me", false))
+	if err := s.Delete(t.Context(), ids[0], "me"); err != nil {
+		t.Fatal(err)
+	}
+	step("a retry and a delete")
+	say(t, s, done(take(t, s, "r", 1)[0].Lease))
+	step("the next end", store.Finished{Queue: "r", Status: job.Succeeded, Jobs: 1})
 }

@@ -135,7 +135,7 @@ func (t *tx) cancel(h *found, by string) error {
 	t.move(l)
 	l.cancelledAt, l.canceller = t.now, by
 	l.lane.tally.running--
-	l.lane.tally.cancelled++
+	t.tallyEnd(l.lane, job.Cancelled)
 	if _, err := t.exec(sqlCancel, t.now, by, l.seq); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (t *tx) cancelQueued(h *found, by string) error {
 		nil, string(job.Cancelled), nil, nil, 0, "cancelled by "+by, nil, nil, nil); err != nil {
 		return err
 	}
-	h.lane.tally.cancelled++
+	t.tallyEnd(h.lane, job.Cancelled)
 	t.finished = append(t.finished, h.seq)
 	t.jobEvent(store.JobCancelled, h.seq, h.made, h.lane, eventData{Attempt: h.attempt, By: by})
 	return t.over(h.seq, job.Cancelled)

@@ -27,6 +27,11 @@ type Options struct {
 	// costs nothing. It must neither wait nor call the store: the writer waits for it.
 	Ended func(store.Ended)
 
+	// Finished is told of the jobs that came to their end, once that is committed and
+	// before who ended them is answered, with a list that is its own until it
+	// returns. nil costs nothing. It must neither wait nor call the store.
+	Finished func([]store.Finished)
+
 	// Wall is the wall clock and Mono a clock that never jumps; nil are the
 	// machine's. Rand is in [0, 1), for jitter; nil is math/rand/v2's.
 	Wall func() time.Time

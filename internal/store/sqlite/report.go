@@ -358,7 +358,7 @@ func (t *tx) apply(l *lease, x job.Transition, e ending) (runAt int64, err error
 	case x.To == job.Queued:
 		return runAt, t.ready(l.lane, runAt, l.seq, l.attempt, x.Counts, int64(l.policy), l.timeout, l.bytes)
 	case !cancelled:
-		l.lane.ended(x.To, 1)
+		t.tallyEnd(l.lane, x.To)
 	}
 	return 0, nil
 }

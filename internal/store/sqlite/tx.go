@@ -34,6 +34,8 @@ type tx struct {
 	first int64 // the first seq of this transaction
 	bytes int   // of contents
 
+	operations int // that ran in it
+
 	failed   error // of a statement, or a panic: it can't be committed
 	diverged bool  // memory and file disagree: read anew
 
@@ -47,6 +49,7 @@ type tx struct {
 	served   []*claim // parked claims that got something
 	claims   []*claim // claims that got something
 	finished []int64  // jobs
+	ends     []store.Finished
 	ended    []store.Ended
 	parkings []*claim // that began to wait
 	silence  silence  // as it was
@@ -71,7 +74,7 @@ func (t *tx) begin() {
 		w: t.w, now: t.w.clock.now(), first: s.seq + 1, silence: s.silence,
 		lanes: empty(t.lanes), leases: empty(t.leases), pauses: empty(t.pauses), gates: empty(t.gates), events: empty(t.events), policies: empty(t.policies),
 		created: empty(t.created), served: empty(t.served), claims: empty(t.claims),
-		parkings: empty(t.parkings), ended: empty(t.ended), finished: nil,
+		parkings: empty(t.parkings), ended: empty(t.ended), ends: empty(t.ends), finished: nil,
 	}
 }
 
@@ -88,6 +91,7 @@ func (t *tx) run(c *call) {
 	t.now = t.w.clock.now()
 	c.wait = false
 	t.bytes += c.bytes
+	t.operations++
 	c.err = c.run(t)
 }
 
@@ -192,8 +196,10 @@ func (t *tx) commit() {
 			}
 		}
 		t.w.state.commits++
-		t.w.vitals.commits.Add(1)
-		t.w.vitals.lastCommit.Store(int64(time.Since(began)))
+		took := time.Since(began)
+		t.w.vitals.lastCommit.Store(int64(took))
+		t.w.vitals.commitTimes.ObserveTime(took)
+		t.w.vitals.commitSizes.Observe(int64(t.operations + len(t.served)))
 	}
 	t.end = endCommitted
 	t.forgetLanes()

@@ -33,9 +33,11 @@ func (s *Store) Ready(ctx context.Context) error {
 // Vitals is how the store itself is.
 func (s *Store) Vitals() store.Vitals {
 	v := &s.writer.vitals
+	times, sizes := v.commitTimes.Read(), v.commitSizes.Read()
 	return store.Vitals{
 		Bytes: fileSize(s.path), WALBytes: fileSize(s.path + "-wal"),
-		Commits: v.commits.Load(), Operations: v.operations.Load(), LastCommit: time.Duration(v.lastCommit.Load()),
+		Commits: int64(sizes.Count), Operations: int64(sizes.Sum), LastCommit: time.Duration(v.lastCommit.Load()),
+		CommitTimes: times, CommitSizes: sizes,
 		Lanes: int(v.lanes.Load()), Running: int(v.running.Load()), Parked: int(v.parked.Load()),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/core/histogram"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -59,16 +60,26 @@ type writer struct {
 
 // writerVitals are figures that everybody reads.
 type writerVitals struct {
-	commits, operations, lastCommit atomic.Int64
-	lanes, running, parked          atomic.Int64
+	lastCommit               atomic.Int64
+	commitTimes, commitSizes *histogram.Histogram
+	lanes, running, parked   atomic.Int64
 	// trouble is why the database can't be written; nil for nothing.
 	trouble atomic.Pointer[error]
+}
+
+func newVitals() writerVitals {
+	const ms = time.Millisecond
+	return writerVitals{
+		commitTimes: histogram.OfTime(ms/2, ms, 2*ms, 5*ms, 10*ms, 20*ms, 50*ms, 100*ms, 200*ms, 500*ms, time.Second, 5*time.Second),
+		commitSizes: histogram.New(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+	}
 }
 
 func startWriter(ctx context.Context, s *Store) (*writer, error) {
 	w := &writer{
 		store: s, rand: s.options.random(), log: s.log, work: maxGroupWork, maxLanes: maxLanes,
-		queue: make(chan *call, queueLength), stop: make(chan struct{}), ended: make(chan struct{}),
+		vitals: newVitals(),
+		queue:  make(chan *call, queueLength), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	w.tx.w = w
 	if err := w.open(); err != nil {
@@ -293,7 +304,6 @@ func (w *writer) answer(calls []*call) {
 	// The figures and the ends first: who was answered may look at them.
 	w.tellEnded()
 	v := &w.vitals
-	v.operations.Add(int64(len(calls)))
 	v.lanes.Store(int64(w.state.board.Len()))
 	v.running.Store(int64(len(w.state.running)))
 	v.parked.Store(int64(len(w.state.parked.all)))
