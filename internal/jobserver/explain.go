@@ -199,22 +199,28 @@ func (s *Server) whoWorks(e *Explanation, k lane.Key) {
 		e.add(Cause{Kind: CauseNoQueue, Gate: lane.Gate{Kind: lane.QueueGate, Name: k.Queue}, Text: fmt.Sprintf("the queue %q is not defined any more: nobody can claim from it", k.Queue)})
 		return
 	}
-	var takes, near *Worker
-	s.workers.of(e.Now.Add(-workerGone), func(w *Worker) bool {
+	// What the workers said is the registry's, good until visit returns.
+	var seen time.Time // when one that takes it was heard of last
+	near, here := "", e.Now.Add(-workerGone)
+	s.workers.of(time.Time{}, func(w *Worker) bool {
 		switch same := (lane.Want{Queues: w.Queues}).Wants(k); {
 		case w.wants(k):
-			takes = w
-		case same && near == nil:
-			near = w
+			seen = w.Seen
+		case same && near == "" && !w.Seen.Before(here):
+			near = w.ID
 		}
-		return takes == nil
+		return seen.IsZero()
 	})
-	if takes != nil {
+	if !seen.Before(here) {
 		return
 	}
-	c := Cause{Kind: CauseNoWorker, Text: fmt.Sprintf("no worker that takes %s from the queue %q was heard of within %s", taskName(lane.Task{Name: k.Task, Version: k.Version}), k.Queue, duration.Text(workerGone))}
-	if near != nil {
-		c.Text += fmt.Sprintf("; %s works the queue, but not this task and version", near.ID)
+	what := taskName(lane.Task{Name: k.Task, Version: k.Version})
+	c := Cause{Kind: CauseNoWorker, Since: seen, Text: fmt.Sprintf("no worker that takes %s from the queue %q was heard of within %s", what, k.Queue, duration.Text(workerGone))}
+	if seen.IsZero() {
+		c.Text += ", and pawl remembers none from before"
+	}
+	if near != "" {
+		c.Text += fmt.Sprintf("; %s works the queue, but not this task and version", near)
 	}
 	e.add(c)
 }

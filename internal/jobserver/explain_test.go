@@ -41,8 +41,8 @@ func TestExplainTellsAllThatStandsBefore(t *testing.T) {
 	})
 	first := create(t, s, New{Queue: "q", Task: "t", Endpoint: "e", Payload: []byte("1"), Retry: job.Overlay{MaxAttempts: new(1)}})
 	waits := create(t, s, New{Queue: "q", Task: "t", Endpoint: "e", Payload: []byte("1"), Delay: new(5 * time.Second)})
-	if got, _ := causes(t, s, first.ID); got != "no_worker" {
-		t.Errorf("nobody yet: %s", got)
+	if got, e := causes(t, s, first.ID); got != "no_worker" || !e.Causes[0].Since.IsZero() || !strings.HasSuffix(e.Causes[0].Text, "remembers none from before") {
+		t.Errorf("nobody yet: %s %+v", got, e.Causes)
 	}
 	lease := claim(t, s, Want{Queues: []string{"q"}, Tasks: []lane.Task{{Name: "t"}}})[0].Lease
 	if got, e := causes(t, s, first.ID); got != "running" || e.Causes[0].Text != "attempt 1 runs on worker-1" {
@@ -63,8 +63,8 @@ func TestExplainTellsAllThatStandsBefore(t *testing.T) {
 	}
 	must(t, s.store.Resume(t.Context(), lane.Gate{Kind: lane.QueueGate, Name: "q"}, "ops"))
 	clock.step(2 * time.Minute)
-	if got, _ := causes(t, s, waits.ID); got != "circuit_half_open no_worker" {
-		t.Errorf("the worker is silent: %s", got)
+	if got, e := causes(t, s, waits.ID); got != "circuit_half_open no_worker" || e.Now.Sub(e.Causes[1].Since) != 2*time.Minute+6*time.Second {
+		t.Errorf("the worker is silent: %s %+v", got, e.Causes)
 	}
 	// A worker of another version is none; it is named.
 	claim(t, s, Want{Worker: "worker-2", Queues: []string{"q"}, Tasks: []lane.Task{{Name: "t", Version: "9"}}})

@@ -31,7 +31,10 @@ type gate struct {
 	stored bool       // the row is in the file
 	terms  lane.Terms // what the board was told
 	checks lane.Terms // and of an endpoint's checks
-	turn   int64      // the transaction that touched it last
+	// shutAt is since when nobody may pass, heldAt since when its endpoint wants to
+	// be left alone: for people, and not known over a restart.
+	shutAt, heldAt int64
+	turn           int64 // the transaction that touched it last
 }
 
 // gateState is what a transaction may have to put back.
@@ -202,6 +205,9 @@ func (t *tx) regate(g *gate) {
 	if terms == g.terms && checks == g.checks {
 		return
 	}
+	if was := g.terms; terms.Shut && (!was.Shut || !was.Until.IsZero() && !was.Until.After(at(t.now))) {
+		g.shutAt = t.now
+	}
 	g.terms, g.checks = terms, checks
 	s.setGate(g)
 	if len(s.parked.all) == 0 {
@@ -285,7 +291,10 @@ func (t *tx) judged(l *lease, x job.Transition, f *job.Failure) {
 		return // as almost every time
 	}
 	t.touchGate(g)
-	if now := at(t.now); hold > 0 && g.circuit.Hold(now, l.ticket(), hold) {
+	if now, was := at(t.now), g.circuit.HeldUntil; hold > 0 && g.circuit.Hold(now, l.ticket(), hold) {
+		if !was.After(now) {
+			g.heldAt = t.now
+		}
 		t.held(g)
 	}
 	t.circuitMoved(g, g.circuit.End(at(t.now), g.settings(), l.ticket(), outcome, taskText(l.lane.key)), "")

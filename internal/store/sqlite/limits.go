@@ -123,7 +123,7 @@ func (g *gate) barriers(now time.Time) (all []store.GateState) {
 	}
 	switch look := g.circuit.Look(now, g.settings()); look.Answer {
 	case circuit.Held:
-		add(store.GateState{Barrier: store.BarrierHold, Until: look.Until})
+		add(store.GateState{Barrier: store.BarrierHold, Since: at(g.heldAt), Until: look.Until})
 	case circuit.Cooling:
 		add(store.GateState{Barrier: store.BarrierCircuit, Since: g.circuit.OpenedAt, Until: look.Until})
 	case circuit.Probing:
@@ -135,11 +135,11 @@ func (g *gate) barriers(now time.Time) (all []store.GateState) {
 	if g.limits.Rate != nil {
 		b := g.bucket
 		if token := b.Look(now); token.After(now) {
-			add(store.GateState{Barrier: store.BarrierRate, Until: token})
+			add(store.GateState{Barrier: store.BarrierRate, Since: at(g.shutAt), Until: token})
 		}
 	}
 	if g.free() == 0 {
-		add(store.GateState{Barrier: store.BarrierConcurrency, Running: g.running, Limit: g.limits.Concurrency})
+		add(store.GateState{Barrier: store.BarrierConcurrency, Since: at(g.shutAt), Running: g.running, Limit: g.limits.Concurrency})
 	}
 	return all
 }

@@ -164,4 +164,44 @@ var gateTests = []test{
 			r.Errorf("%d after a second at 2 a second", len(got))
 		}
 	}},
+	{"since when nobody passes", func(r *rig) {
+		k := lane.Key{Queue: "q", Task: "t", Version: newJob("q").Version, Endpoint: "e"}
+		stands := func(after string, barrier store.Barrier, since, until time.Duration) {
+			r.Helper()
+			all, err := r.GateStates(r.ctx, k)
+			r.must(err)
+			if len(all) != 1 || all[0].Barrier != barrier || !all[0].Since.Equal(Start.Add(since)) || until != 0 && !all[0].Until.Equal(Start.Add(until)) {
+				r.Errorf("after %s: %+v", after, all)
+			}
+		}
+		r.limits(map[lane.Gate]store.Limits{endpointE: {Concurrency: 2}})
+		first := r.begin(behind("q", "t"))
+		r.h.Clock.Pass(time.Second)
+		second := r.begin(behind("q", "t"))
+		r.h.Clock.Pass(time.Second)
+		stands("the second of two", store.BarrierConcurrency, time.Second, 0)
+		r.say(report(store.Complete, first))
+		r.h.Clock.Pass(time.Second)
+		third := r.begin(behind("q", "t"))
+		stands("a place that was free for a second", store.BarrierConcurrency, 3*time.Second, 0)
+
+		r.limits(map[lane.Gate]store.Limits{endpointE: {Rate: &limit.Rate{PerSecond: 0.1, Burst: 1}}})
+		r.begin(behind("q", "t"))
+		r.h.Clock.Pass(12 * time.Second)
+		r.begin(behind("q", "t"))
+		stands("a token that came and went", store.BarrierRate, 15*time.Second, 25*time.Second)
+
+		r.limits(nil)
+		r.h.Clock.Pass(time.Second)
+		r.say(failure(second, job.Failure{RetryAfter: new(10 * time.Second)}))
+		r.h.Clock.Pass(time.Second)
+		r.say(failure(third, job.Failure{RetryAfter: new(30 * time.Second)}))
+		stands("a hold that was made longer", store.BarrierHold, 16*time.Second, 47*time.Second)
+		r.restart(0)
+		all, err := r.GateStates(r.ctx, k)
+		r.must(err)
+		if len(all) != 1 || all[0].Barrier != store.BarrierHold || !all[0].Since.IsZero() {
+			r.Errorf("over a restart nobody knows since when: %+v", all)
+		}
+	}},
 }
