@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,6 +80,19 @@ type apiClient struct {
 	base string // without a slash at its end
 	key  string // "" sends none
 	http *http.Client
+	seen atomic.Pointer[serverTime]
+}
+
+// serverTime is what an answer said of the server's clock, and when it came.
+type serverTime struct{ said, came time.Time }
+
+// Now is the server's time, to a second, as its last answer told it; this
+// machine's where none has.
+func (c *apiClient) Now() time.Time {
+	if t := c.seen.Load(); t != nil {
+		return t.said.Add(time.Since(t.came))
+	}
+	return time.Now()
 }
 
 // newAPIClient follows no redirect: the key is for the server that was named.
@@ -124,6 +139,9 @@ func (c *apiClient) do(ctx context.Context, method, path string, header map[stri
 		return c.explain(ctx, err)
 	}
 	defer answer.Body.Close()
+	if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		c.seen.Store(&serverTime{at, time.Now()})
+	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAPIAnswer+1))
 	switch {
 	case err != nil:

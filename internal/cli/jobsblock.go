@@ -10,9 +10,16 @@ import (
 	"github.com/pawlhq/pawl/internal/httpapi"
 )
 
-// blockLines says how a job is, for people. The first line has its status. why
-// is nil where nobody has asked why it waits.
-func blockLines(j *httpapi.Job, why *httpapi.Explanation, now time.Time) []string {
+// waiting is why a job waits, or why that can't be told; the zero value where
+// nobody has asked.
+type waiting struct {
+	httpapi.Explanation
+	err error
+}
+
+// blockLines says how a job is, for people. The first line has its status. now is
+// the server's time.
+func blockLines(j *httpapi.Job, why *waiting, now time.Time) []string {
 	var lines []string
 	line := func(name, text string) {
 		lines = append(lines, printable(fmt.Sprintf("%-8s %s", name, text)))
@@ -22,19 +29,23 @@ func blockLines(j *httpapi.Job, why *httpapi.Explanation, now time.Time) []strin
 	line("attempt", fmt.Sprintf("%d, %d of %d charged", j.Attempt, j.AttemptsCharged, j.Retry.MaxAttempts))
 	if j.Status == job.Queued {
 		line("next run", localTime(j.RunAt))
-		if why != nil && why.Status == job.Queued { // else it has moved on since
+		if why.err != nil {
+			line("waits", "why can't be told: "+why.err.Error())
+		}
+		if why.Status == job.Queued { // else it has moved on since
 			for i := range why.Causes {
 				line("waits", why.Causes[i].Kind+": "+why.Causes[i].Text)
 			}
 		}
 	}
-	if j.FinishedAt != nil {
-		if at, err := time.Parse(time.RFC3339, string(*j.FinishedAt)); err == nil {
-			now = at
-		}
-	}
 	if made, err := time.Parse(time.RFC3339, string(j.CreatedAt)); err == nil {
-		line("elapsed", round(now.Sub(made)))
+		elapsed := now.Sub(made).Truncate(time.Second) // now is known to a second
+		if j.FinishedAt != nil {
+			if at, err := time.Parse(time.RFC3339, string(*j.FinishedAt)); err == nil {
+				elapsed = at.Sub(made)
+			}
+		}
+		line("elapsed", round(elapsed))
 	}
 	return lines
 }
@@ -42,20 +53,60 @@ func blockLines(j *httpapi.Job, why *httpapi.Explanation, now time.Time) []strin
 // block is lines on a terminal that are drawn over the ones before.
 type block struct {
 	out      io.Writer
-	width    func() int // of the terminal, in columns
+	size     func() (width, height int) // of the terminal
 	coloured bool
 	drawn    []int // the lengths of the lines that stand there
 }
 
-// draw puts lines in the place of the last ones, in one write. Lines are cut to
-// the terminal; it does not wrap them meanwhile, as some letters take two columns.
+// indent is what stands before the texts of a block.
+const indent = "         "
+
+// wrap breaks a line at its spaces so that it fits; what follows stands below its
+// text. A word that is longer than a line is left to be cut.
+func wrap(text string, width int) (lines []string) {
+	for {
+		r := []rune(text)
+		if len(r) <= width || width <= 2*len(indent) {
+			return append(lines, text)
+		}
+		at := len(indent)
+		for i := width; i > len(indent); i-- {
+			if r[i] == ' ' {
+				at = i
+				break
+			}
+		}
+		if at == len(indent) {
+			return append(lines, text)
+		}
+		lines = append(lines, string(r[:at]))
+		text = indent + string(r[at+1:])
+	}
+}
+
+// draw puts lines in the place of the last ones, in one write, broken at the width
+// of the terminal; it does not wrap them itself meanwhile, as some letters take two
+// columns.
+// Where it is too low for them all, the last one says how many are left out: what
+// has scrolled away could not be drawn over.
 func (b *block) draw(lines []string, colour string) error {
-	width := max(b.width(), 1)
+	width, height := b.size()
+	width = max(width, 1)
+	var broken []string
+	for _, text := range lines {
+		broken = append(broken, wrap(text, width)...)
+	}
+	lines = broken
+	if fit := max(height-1, 1); len(lines) > fit { // the cursor stands below them
+		left := len(lines) - fit + 1
+		lines = append(lines[:fit-1:fit-1], fmt.Sprintf("… and %d lines more", left))
+	}
 	var s strings.Builder
 	up := 0
 	for _, n := range b.drawn { // a terminal made narrower has wrapped them
 		up += max((n+width-1)/width, 1)
 	}
+	up = min(up, max(height-1, 0)) // one made lower has scrolled them away
 	if up > 0 {
 		fmt.Fprintf(&s, "\x1b[%dA\r", up)
 	}

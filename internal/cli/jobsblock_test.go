@@ -17,12 +17,16 @@ func TestBlockLines(t *testing.T) {
 		ID: "job_1", Queue: "emails", Task: "welcome\x1b[2J", Status: "queued", CreatedAt: "2026-03-01T11:59:00.000Z", RunAt: "2026-03-01T12:00:30.000Z",
 		Attempt: 2, AttemptsCharged: 1, Retry: httpapi.Policy{MaxAttempts: 5}, LastError: &httpapi.Error{Type: "HttpError", Message: "503"},
 	}
-	why := &httpapi.Explanation{Status: "queued", Causes: []httpapi.Cause{
+	why := &waiting{Explanation: httpapi.Explanation{Status: "queued", Causes: []httpapi.Cause{
 		{Kind: "not_due", Text: "it is due in 30s"}, {Kind: "paused", Text: "the queue\x07 is paused"},
-	}}
+	}}}
 	var b strings.Builder
 	add := func() { b.WriteString(strings.Join(blockLines(&j, why, now), "\n") + "\n\n") }
 	add()
+	told := why
+	why = &waiting{err: &refusal{Status: 403, Title: "forbidden", Detail: "the key lacks the scope operate"}}
+	add()
+	why = told
 	j.Status, j.Attempt = "running", 3 // the explanation is of before
 	add()
 	j.Status, j.FinishedAt = "failed", new(httpapi.Time("2026-03-01T11:59:42.000Z"))
@@ -32,8 +36,8 @@ func TestBlockLines(t *testing.T) {
 
 func TestBlockDraw(t *testing.T) {
 	var out bytes.Buffer
-	width := 6
-	b := &block{out: &out, width: func() int { return width }}
+	width, height := 6, 24
+	b := &block{out: &out, size: func() (int, int) { return width, height }}
 	for _, step := range []struct {
 		width int
 		lines []string
@@ -49,6 +53,23 @@ func TestBlockDraw(t *testing.T) {
 			t.Errorf("%q, want %q (%v)", out.String(), step.want, err)
 		}
 	}
+	// A terminal of three lines has room for two.
+	b.leave()
+	width, height = 80, 3
+	for _, want := range []string{
+		"\x1b[?7l\x1b[2Ka\n\x1b[2K… and 3 lines more\n\x1b[0J\x1b[?7h", "\x1b[2A\r\x1b[?7l\x1b[2Ka\n\x1b[2K… and 3 lines more\n\x1b[0J\x1b[?7h",
+	} {
+		out.Reset()
+		if err := b.draw([]string{"a", "b", "c", "d"}, ""); err != nil || out.String() != want {
+			t.Errorf("too low: %q, want %q (%v)", out.String(), want, err)
+		}
+	}
+	height = 2 // made lower: what scrolled away stays
+	out.Reset()
+	if err := b.draw([]string{"a"}, ""); err != nil || out.String() != "\x1b[1A\r\x1b[?7l\x1b[2Ka\n\x1b[0J\x1b[?7h" {
+		t.Errorf("made lower: %q, %v", out.String(), err)
+	}
+	height = 24
 	b.leave()
 	b.coloured = true
 	out.Reset()
@@ -71,6 +92,45 @@ func TestJobsWatchJSON(t *testing.T) {
 	for i, want := range []string{"queued", "running", "failed"} {
 		if !strings.Contains(lines[i], `"status":"`+want+`"`) {
 			t.Errorf("line %d is not %s: %s", i+1, want, lines[i])
+		}
+	}
+}
+
+// A client whose clock is wrong shows the server's times.
+func TestTheServersClockIsShown(t *testing.T) {
+	at := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", at.Format(http.TimeFormat))
+		_, _ = w.Write([]byte("{}"))
+	}))
+	t.Cleanup(server.Close)
+	c := newAPIClient(server.URL, "", http.DefaultTransport)
+	if c.Now().Year() < 2026 {
+		t.Errorf("before any answer it is %s", c.Now())
+	}
+	if err := c.Do(t.Context(), http.MethodGet, "/", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if now := c.Now(); now.Before(at) || now.Sub(at) > time.Hour {
+		t.Errorf("after the answer it is %s", now)
+	}
+}
+
+func TestBlockLinesAreBroken(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"waits    short", 20, "waits    short"},
+		{"waits    one two three four", 20, "waits    one two|         three four"},
+		{"waits    one two three four", 19, "waits    one two|         three four"},
+		{"waits    one " + strings.Repeat("x", 30), 20, "waits    one|         " + strings.Repeat("x", 30)}, // cut when it is drawn
+		{"waits    äää äää äää", 21, "waits    äää äää äää"},
+		{"waits    one two three four", 18, "waits    one two three four"}, // too narrow to be of use
+	} {
+		if got := strings.Join(wrap(c.text, c.width), "|"); got != c.want {
+			t.Errorf("%q at %d: %q, want %q", c.text, c.width, got, c.want)
 		}
 	}
 }

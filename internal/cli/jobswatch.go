@@ -97,12 +97,12 @@ func (sh *shell) block() *block {
 	if sh.json || !ok || !isTerminal(f) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	return &block{out: f, coloured: colour(f), width: func() int {
-		width, _, err := term.GetSize(int(f.Fd()))
-		if err != nil || width < 1 {
-			return 80
+	return &block{out: f, coloured: colour(f), size: func() (width, height int) {
+		width, height, err := term.GetSize(int(f.Fd()))
+		if err != nil || width < 1 || height < 1 {
+			return 80, 24
 		}
-		return width
+		return width, height
 	}}
 }
 
@@ -114,7 +114,7 @@ type jobWatch struct {
 	block  *block // nil: a line at each change
 	seen   watched
 	state  jobState // the last one
-	why    *httpapi.Explanation
+	why    waiting
 	asked  time.Time // why
 }
 
@@ -149,13 +149,10 @@ func (w *jobWatch) show(ctx context.Context, j *httpapi.Job) error {
 	}
 	now := time.Now()
 	if j.Status == job.Queued && (changed || now.Sub(w.asked) >= watchWait) {
-		w.asked, w.why = now, nil
-		var e httpapi.Explanation
-		if err := w.client.Do(ctx, http.MethodGet, w.path+"/explain", nil, &e); err == nil {
-			w.why = &e // else it is shown without: the next look tells what is wrong
-		}
+		w.asked, w.why = now, waiting{}
+		w.why.err = w.client.Do(ctx, http.MethodGet, w.path+"/explain", nil, &w.why.Explanation)
 	}
-	return w.block.draw(blockLines(j, w.why, now), statusColour(j.Status))
+	return w.block.draw(blockLines(j, &w.why, w.client.Now()), statusColour(j.Status))
 }
 
 // passing reports whether an error is one that a restart of the server makes.
