@@ -19,6 +19,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/message"
 	"github.com/pawlhq/pawl/internal/core/retry"
 	"github.com/pawlhq/pawl/internal/deliver"
+	"github.com/pawlhq/pawl/internal/egress"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/setting"
 )
@@ -81,6 +82,20 @@ func (d *eventDeliverer) attach(relay func(name string) (*deliver.Destination, b
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.relay = relay
+}
+
+// CheckHost implements jobserver.Deliverer.
+func (d *eventDeliverer) CheckHost(host string) error {
+	d.mu.Lock()
+	private := d.private
+	d.mu.Unlock()
+	if private == config.PrivateWebhooksAllowed {
+		return nil
+	}
+	if err := egress.CheckPublic(host); err != nil {
+		return fmt.Errorf("%w, and jobs.allow_private_webhooks is not set", err)
+	}
+	return nil
 }
 
 // Close closes every connection to a webhook.

@@ -7,8 +7,6 @@ import (
 	"net"
 	"os"
 	"time"
-
-	"code.dny.dev/ssrf"
 )
 
 // endpoint names what a connection leads to.
@@ -71,8 +69,7 @@ func newDialer(o Options) dialer {
 	if d.dial == nil {
 		nd := &net.Dialer{}
 		if o.DenyPrivate {
-			// Any port: what a public endpoint listens on is its own business.
-			nd.Control = ssrf.New(ssrf.WithAnyPort()).Safe
+			nd.Control = guard()
 		}
 		d.dial = nd.DialContext
 	}

@@ -235,6 +235,10 @@ var calls = []call{
 		answers: typeOf[Subscription](), params: []param{subscriptionPath}, fails: []problem.Type{problem.NotFound},
 	},
 	{
+		Call: Call{http.MethodPost, "/v3/subscriptions/{subscription}/resume", admin, "Let a subscription go on that was disabled, from where it stood"}, id: "resumeSubscription", serve: (*api).resumeSubscription,
+		answers: typeOf[Subscription](), params: []param{subscriptionPath}, fails: []problem.Type{problem.NotFound, problem.ManagedByFile},
+	},
+	{
 		Call: Call{http.MethodDelete, "/v3/subscriptions/{subscription}", admin, "End a subscription"}, id: "deleteSubscription", serve: (*api).unsubscribe,
 		statuses: []int{http.StatusNoContent}, params: []param{subscriptionPath}, fails: []problem.Type{problem.NotFound, problem.ManagedByFile},
 	},

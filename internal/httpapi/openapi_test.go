@@ -172,7 +172,7 @@ func TestScopes(t *testing.T) {
 		"GET /v3/endpoints/{endpoint}/circuit": "operate", "POST /v3/endpoints/{endpoint}/circuit/reset": "operate",
 		"POST /v3/replays/preview": "operate", "POST /v3/replays": "operate", "GET /v3/replays": "operate", "GET /v3/replays/{replay}": "operate",
 		"POST /v3/replays/{replay}/approve": "operate", "POST /v3/replays/{replay}/pause": "operate", "POST /v3/replays/{replay}/resume": "operate", "POST /v3/replays/{replay}/cancel": "operate",
-		"POST /v3/subscriptions": "admin", "GET /v3/subscriptions": "operate", "GET /v3/subscriptions/{subscription}": "operate", "DELETE /v3/subscriptions/{subscription}": "admin",
+		"POST /v3/subscriptions": "admin", "GET /v3/subscriptions": "operate", "GET /v3/subscriptions/{subscription}": "operate", "DELETE /v3/subscriptions/{subscription}": "admin", "POST /v3/subscriptions/{subscription}/resume": "admin",
 		"GET /v3/events": "operate", "GET /v3/stats": "operate", "GET /v3/openapi.json": "",
 	}
 	got := map[string]string{}

@@ -106,6 +106,18 @@ func (a *api) getSubscription(q *request) error {
 	return q.marshal(http.StatusOK, wireSubscription(&s))
 }
 
+// resumeSubscription lets a subscription go on.
+func (a *api) resumeSubscription(q *request) error {
+	if err := q.nothing(); err != nil {
+		return err
+	}
+	s, err := a.server.ResumeSubscription(q.Context(), q.who, q.PathValue("subscription"))
+	if err != nil {
+		return err
+	}
+	return q.marshal(http.StatusOK, wireSubscription(&s))
+}
+
 // unsubscribe ends a subscription.
 func (a *api) unsubscribe(q *request) error {
 	if err := q.nothing(); err != nil {

@@ -161,7 +161,8 @@ func sayVerdict(r *store.Report, v Verdict) {
 }
 
 // gone disables a subscription whose other side wants nothing any more. What it
-// still has to deliver stays where it is.
+// still has to deliver stays where it is, until ResumeSubscription or
+// RemoveSubscription.
 func (s *Server) gone(ctx context.Context, name, why string) error {
 	why = strings.TrimSpace("the other side answered that it is gone. " + why)
 	s.changing.Lock()

@@ -7,6 +7,7 @@ package jobserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ type far struct {
 	times  map[string][]time.Time
 	answer func(n int, d Delivery) Verdict // nil takes everything
 	came   chan struct{}
+	host   error // of CheckHost
 	put    func(d Delivery)
 }
 
@@ -58,6 +60,8 @@ func (f *far) DeliverEvent(_ context.Context, d Delivery) Verdict {
 	}
 	return Verdict{How: Delivered}
 }
+
+func (f *far) CheckHost(string) error { return f.host }
 
 func (f *far) all() []string {
 	f.mu.Lock()
@@ -233,6 +237,41 @@ func TestGoneDisables(t *testing.T) {
 	stopAgain()
 	if got := f.all(); len(got) != 1 {
 		t.Errorf("delivered all the same: %v", got)
+	}
+
+	// Somebody lets it go on: from where it stood.
+	s, stop = running(t, st, twoQueues, f)
+	defer stop()
+	f.mu.Lock()
+	f.answer = nil
+	f.mu.Unlock()
+	state, err = s.ResumeSubscription(t.Context(), ops, "hook")
+	must(t, err)
+	if state.Disabled != "" {
+		t.Errorf("%+v", state)
+	}
+	create(t, s, New{Queue: "emails", Task: "t", Payload: []byte("1")})
+	f.wait(2)
+	stop()
+	got := f.all()
+	slices.Sort(got)
+	if len(got) != 3 || slices.Compact(got)[2] != got[2] {
+		t.Errorf("each event once: %v", got)
+	}
+	if _, err := s.ResumeSubscription(t.Context(), ops, "nothing"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A webhook that is never called is refused, not taken and then given up.
+func TestAHostThatIsNeverCalledIsRefused(t *testing.T) {
+	f := newFar()
+	f.host = errors.New("10.0.0.1 is no public address")
+	s, stop := running(t, open(t, sqlite.Options{}), twoQueues, f)
+	defer stop()
+	_, err := s.AddSubscription(t.Context(), ops, "hook", hook)
+	if bad, ok := errors.AsType[*InvalidError](err); !ok || !strings.Contains(bad.Error(), "10.0.0.1 is no public address") || !strings.Contains(bad.Error(), "/url") {
+		t.Errorf("%v", err)
 	}
 }
 

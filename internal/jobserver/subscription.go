@@ -91,6 +91,9 @@ const (
 // ctx has ended, with NotNow or what is known.
 type Deliverer interface {
 	DeliverEvent(ctx context.Context, d Delivery) Verdict
+	// CheckHost returns an error for the host of a webhook to which nothing is ever
+	// delivered, whatever its name resolves to.
+	CheckHost(host string) error
 }
 
 // eventQueue is what each queue of deliveries is like: twelve tries over about 23
@@ -216,6 +219,11 @@ func (s *Server) AddSubscription(ctx context.Context, by Principal, name string,
 		c.add("/to", "can't be said over the API; the configuration sends events to destinations of the relay")
 	}
 	ask.check(&c, name)
+	if u, err := url.Parse(ask.URL); err == nil && ask.URL != "" && s.deliver != nil {
+		if err := s.deliver.CheckHost(u.Hostname()); err != nil {
+			c.add("/url", "would never be called: %v", err)
+		}
+	}
 	if len(by.Queues) > 0 {
 		if len(ask.Queues) == 0 {
 			c.add("/queues", "is empty; the key %q is limited to queues: name some of them", by.Name)
@@ -306,6 +314,41 @@ func (p Principal) seesSubscription(s Subscription) bool {
 func (s *Server) Subscription(ctx context.Context, by Principal, name string) (SubscriptionState, error) {
 	all, err := s.Subscriptions(ctx, by)
 	return one(all, err, func(st SubscriptionState) bool { return st.Name == name }, func() error { return &UnknownError{Kind: store.SubscriptionDefinition, Name: name} })
+}
+
+// ResumeSubscription lets a subscription go on that was disabled, from where it
+// stood: deliveries that it still had are made, and events that came since follow.
+// One that is not disabled stays as it is. Errors: store.ErrNotFound,
+// ErrManagedByFile.
+func (s *Server) ResumeSubscription(ctx context.Context, by Principal, name string) (SubscriptionState, error) {
+	if err := s.enable(ctx, by, name); err != nil {
+		return SubscriptionState{}, err
+	}
+	return s.Subscription(ctx, by, name)
+}
+
+func (s *Server) enable(ctx context.Context, by Principal, name string) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	sub := s.settings.Load().subs[name]
+	switch {
+	case sub == nil || !by.seesSubscription(sub.Subscription):
+		return &UnknownError{Kind: store.SubscriptionDefinition, Name: name}
+	case sub.By == ByFile:
+		return &ManagedError{store.SubscriptionDefinition, name}
+	}
+	d := s.defined.subs[name]
+	if d.value.Disabled == "" {
+		return nil
+	}
+	d.value.Disabled = ""
+	next, err := keep(ctx, s.store, store.SubscriptionDefinition, name, by.Name, d.value)
+	if err != nil {
+		return err
+	}
+	s.defined.subs = with(s.defined.subs, name, next)
+	s.log.Info("a subscription goes on", "subscription", name, "by", by.Name)
+	return s.changed(ctx)
 }
 
 // RemoveSubscription ends a subscription. Deliveries that it still had are
