@@ -262,6 +262,9 @@ func (sh *shell) apiKey(f *apiFlags, server *url.URL) (string, error) {
 		return readKey(f.keyFile)
 	}
 	if key := strings.TrimSpace(os.Getenv(keyEnv)); key != "" {
+		if strings.ContainsFunc(key, notInKeys) {
+			return "", usagef("the API key: %s holds no key, or more than one", keyEnv)
+		}
 		return key, nil
 	}
 	ip := net.ParseIP(server.Hostname())
@@ -275,6 +278,9 @@ func (sh *shell) apiKey(f *apiFlags, server *url.URL) (string, error) {
 	return "", usagef("no API key: set %s, or name a file with --key-file; pawl keys create makes one", keyEnv)
 }
 
+// notInKeys reports whether a key never holds the letter: a key goes into a header.
+func notInKeys(r rune) bool { return r <= ' ' || r >= 0x7f }
+
 func readKey(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -286,7 +292,7 @@ func readKey(file string) (string, error) {
 	switch {
 	case err != nil:
 		return "", usagef("the API key: %w", err)
-	case key == "" || strings.ContainsAny(key, " \t\r\n\x00"):
+	case key == "" || strings.ContainsFunc(key, notInKeys):
 		return "", usagef("the API key: %s holds no key, or more than one", file)
 	}
 	return key, nil

@@ -102,7 +102,7 @@ func (sh *shell) queuesText(s adminapi.Status, now time.Time) string {
 	for _, q := range s.Queues {
 		state := pausedText(q.Paused, now, working)
 		if q.Undefined {
-			state = "not defined: nobody can work its jobs"
+			state = undefined
 		}
 		t.row(printable(q.Name), strconv.FormatInt(q.Queued, 10), strconv.FormatInt(q.Running, 10), strconv.FormatInt(q.Failed, 10), state)
 	}

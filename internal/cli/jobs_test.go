@@ -511,3 +511,46 @@ func TestSleepEnds(t *testing.T) {
 		t.Error("an interrupt does not end a wait")
 	}
 }
+
+// A variable that is not set must not become another call: a list, or a route that
+// is not there.
+func TestBlankArgumentsAreRefused(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") }))
+	t.Cleanup(server.Close)
+	key := keyIn(t, "pawl_x")
+	for _, args := range [][]string{
+		{"jobs", "get", ""}, {"jobs", "watch", " "}, {"jobs", "cancel", ""}, {"queues", "get", ""}, {"tasks", "get", ""},
+		{"endpoints", "reset", ""}, {"replay", "get", "\t"},
+	} {
+		code, out, errOut := call(t, "", append(args, "--server", server.URL, "--key-file", key)...)
+		if code != exitUsage || !strings.Contains(errOut, "argument 1 of pawl "+args[0]+" "+args[1]+" is blank") {
+			t.Errorf("%q: exit %d: %s%s", args, code, out, errOut)
+		}
+	}
+}
+
+func TestKeysThatCantBeSentAreRefused(t *testing.T) {
+	for _, key := range []string{"pawl_a\npawl_b", "pawl_a b", "pawl_\x01", "pawl_ä", "pawl_\x7f"} {
+		t.Setenv("PAWL_API_KEY", key)
+		for _, more := range [][]string{nil, {"--key-file", keyIn(t, key)}} {
+			code, out, errOut := call(t, "", append([]string{"jobs", "list", "--server", "http://127.0.0.1:1"}, more...)...)
+			if code != exitUsage || !strings.Contains(errOut, "holds no key, or more than one") || strings.Contains(out+errOut, key) {
+				t.Errorf("%q %q: exit %d: %s%s", key, more, code, out, errOut)
+			}
+		}
+	}
+}
+
+func TestAnUndefinedQueueSaysSo(t *testing.T) {
+	q := httpapi.Queue{Name: "old"}
+	if text := queueText(&q); !strings.Contains(text, "not defined: nobody can work its jobs") {
+		t.Error(text)
+	}
+	q.ManagedBy = new("api")
+	if text := queueText(&q); !strings.Contains(text, working) {
+		t.Error(text)
+	}
+	if own := (httpapi.Queue{Name: "relay:web"}); queueState(&own) != "" {
+		t.Error("the relay's own queue needs no definition")
+	}
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/httpapi"
 )
 
@@ -16,17 +17,28 @@ func queuesCommand(sh *shell) *cobra.Command {
 				listCommand(sh, f, queueThing, append([]string{"QUEUE"}, append(countsHeader, "CONCURRENCY", "SAID IN", "")...),
 					func(p *httpapi.Queues) ([]httpapi.Queue, *string) { return p.Queues, p.NextCursor },
 					func(q *httpapi.Queue) []string {
-						return append(append([]string{printable(q.Name)}, countsRow(q.Counts)...), numberText(q.Concurrency), managedText(q.Managed), gateText(q.Paused))
+						return append(append([]string{printable(q.Name)}, countsRow(q.Counts)...), numberText(q.Concurrency), managedText(q.Managed), queueState(q))
 					}),
 				getCommand(sh, f, queueThing, queueText), queuesSetCommand(sh, f),
 			}
 		})
 }
 
+// undefined is the state of a queue that is there because jobs name it.
+const undefined = "not defined: nobody can work its jobs"
+
+// queueState is what stands before a queue; "" for nothing.
+func queueState(q *httpapi.Queue) string {
+	if q.ManagedBy == nil && !job.OfRelay(q.Name) {
+		return undefined
+	}
+	return gateText(q.Paused)
+}
+
 func queueText(q *httpapi.Queue) string {
 	var f facts
 	f.line("queue", q.Name)
-	f.line("state", orElse(gateText(q.Paused), working))
+	f.line("state", orElse(queueState(q), working))
 	f.managed(q.Managed)
 	f.line("lease", durationText(q.Lease))
 	f.line("timeout", durationText(q.Timeout))

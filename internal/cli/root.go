@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -122,11 +123,17 @@ func (sh *shell) talks(c *cobra.Command) *cobra.Command {
 	return sh.prints(c)
 }
 
-// note makes every command note that it began: whatever failed before was in
-// how it was called.
+// note makes every command refuse blank arguments, which are most often a variable
+// that is not set, and note that it began: whatever failed before was in how it
+// was called.
 func (sh *shell) note(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
+			for i, arg := range args {
+				if strings.TrimSpace(arg) == "" {
+					return usagef("argument %d of %s is blank; is a variable empty?", i+1, c.CommandPath())
+				}
+			}
 			sh.began = true
 			return run(c, args)
 		}

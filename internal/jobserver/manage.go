@@ -36,10 +36,15 @@ type UnknownError struct {
 	Kind store.DefinitionKind
 	Name string
 	Near string // a name that looks like it; "" for none
+	// Named says that jobs name it, so that it is listed, and nothing was said of it.
+	Named bool
 }
 
 // Error names it and what looks like it.
 func (e *UnknownError) Error() string {
+	if e.Named {
+		return fmt.Sprintf("nothing was said of the %s %q that could be forgotten: it is listed because jobs name it", e.Kind, e.Name)
+	}
 	text := fmt.Sprintf("unknown %s %q", e.Kind, e.Name)
 	if e.Near != "" {
 		text += fmt.Sprintf("; did you mean %q?", e.Near)
@@ -260,12 +265,15 @@ func (s *Server) remove(ctx context.Context, r removal) error {
 	if r.inFile {
 		return &ManagedError{r.kind, r.name}
 	}
-	if !r.there {
-		return s.unknown(r.kind, r.name, Principal{})
-	}
 	lanes, err := s.store.Counts(ctx)
 	if err != nil {
 		return err
+	}
+	if !r.there {
+		if slices.ContainsFunc(lanes, func(l store.LaneCount) bool { return r.has(l.Lane) }) {
+			return &UnknownError{Kind: r.kind, Name: r.name, Named: true}
+		}
+		return s.unknown(r.kind, r.name, Principal{})
 	}
 	use := InUseError{Kind: r.kind, Name: r.name}
 	for _, l := range lanes {
@@ -302,5 +310,5 @@ func (s *Server) unknown(kind store.DefinitionKind, name string, by Principal) e
 	case store.SubscriptionDefinition:
 		known = slices.Sorted(maps.Keys(now.subs))
 	}
-	return &UnknownError{kind, name, nearest.To(name, known)}
+	return &UnknownError{Kind: kind, Name: name, Near: nearest.To(name, known)}
 }
