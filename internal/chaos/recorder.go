@@ -52,7 +52,6 @@ type Recorder struct {
 	hedges    map[event.Race]int
 	faults    map[string]int
 	letters   []Letter
-	dead      int
 	deaths    map[string]int
 	latency   ranks
 	bars      sample[Bar]
@@ -136,7 +135,6 @@ func (r *Recorder) Kept(l Letter) {
 	r.mark(l.ID, kept)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dead++
 	count(r.deaths, l.Reason, 1)
 	if len(r.letters) < maxLetters {
 		r.letters = append(r.letters, l)

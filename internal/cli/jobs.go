@@ -46,7 +46,7 @@ or elsewhere.`,
 // jobFilter holds the flags that choose jobs.
 type jobFilter struct {
 	queue, task, endpoint, status, reason, tag, since, before string
-	deadLetter                                                bool
+	deadLetter, deadLetterSaid                                bool
 	limit                                                     int
 }
 
@@ -59,8 +59,8 @@ func (f *jobFilter) query(now time.Time) (url.Values, error) {
 			q.Set(name, value)
 		}
 	}
-	if f.deadLetter {
-		q.Set("dead_letter", "true")
+	if f.deadLetterSaid {
+		q.Set("dead_letter", strconv.FormatBool(f.deadLetter))
 	}
 	for flag, said := range map[string]struct{ text, name string }{"since": {f.since, "created_after"}, "before": {f.before, "created_before"}} {
 		if said.text == "" {
@@ -88,6 +88,7 @@ func jobsListCommand(sh *shell, api *apiFlags) *cobra.Command {
   pawl jobs list --dead-letter --reason exhausted --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			f.deadLetterSaid = c.Flags().Changed("dead-letter")
 			q, err := f.query(time.Now())
 			if err != nil {
 				return err
@@ -106,7 +107,7 @@ func jobsListCommand(sh *shell, api *apiFlags) *cobra.Command {
 	fl.StringVar(&f.status, "status", "", "only this `STATUS`: queued, running, succeeded, failed or cancelled")
 	fl.StringVar(&f.reason, "reason", "", "only dead letters of this `REASON`: exhausted, non_retryable, …")
 	fl.StringVar(&f.tag, "tag", "", "only jobs with this `TAG`")
-	fl.BoolVar(&f.deadLetter, "dead-letter", false, "only jobs that failed for good")
+	fl.BoolVar(&f.deadLetter, "dead-letter", false, "only jobs that failed for good; =false: all but them")
 	fl.StringVar(&f.since, "since", "", "only jobs created within this `TIME` (1h, 7d), or after a moment")
 	fl.StringVar(&f.before, "before", "", "only jobs created longer ago than this `TIME`, or before a moment")
 	fl.IntVar(&f.limit, "limit", 100, "at most this `NUMBER` of jobs")

@@ -137,7 +137,7 @@ func TestJobsList(t *testing.T) {
 	}
 	must(t, "jobs", "create", "--queue", "reports", "--task", "good")
 	for flags, want := range map[string]int{
-		"": 7, "--limit 3": 3, "--queue emails": 6, "--task bad": 1, "--status failed": 1, "--status queued": 6, "--dead-letter": 1,
+		"": 7, "--limit 3": 3, "--queue emails": 6, "--task bad": 1, "--status failed": 1, "--status queued": 6, "--dead-letter": 1, "--dead-letter=false": 6, "--dead-letter=false --status failed": 0,
 		"--reason exhausted": 1, "--tag t": 1, "--since 1h": 7, "--before 1h": 0, "--queue reports --status queued": 1,
 	} {
 		out := must(t, append([]string{"jobs", "list", "--json"}, strings.Fields(flags)...)...)

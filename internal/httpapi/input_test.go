@@ -6,9 +6,12 @@ package httpapi
 // JSON; a web page that can make a browser call the API.
 
 import (
+	"bufio"
 	"encoding/json/jsontext"
 	"flag"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -110,6 +113,34 @@ func TestARequestIsBounded(t *testing.T) {
 		resp.Body.Close()
 		if resp.StatusCode != status {
 			t.Errorf("%d bytes too many: %d", extra, resp.StatusCode)
+		}
+	}
+}
+
+// A caller that reads only once it has sent everything is told as well.
+func TestTooLargeIsToldToWhoDoesNotReadWhileSending(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const size = MaxRequest + 4<<20
+	for name, lines := range map[string]string{"with its length": fmt.Sprintf("Content-Length: %d\r\n", size), "in chunks": "Transfer-Encoding: chunked\r\n"} {
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		body := strings.Repeat(" ", size)
+		if name == "in chunks" {
+			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, body)
+		}
+		if _, err := io.WriteString(c, "POST /v3/jobs HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nAuthorization: Bearer "+r.secret["produce"]+"\r\n"+lines+"\r\n"+body); err != nil {
+			t.Fatalf("%s: it can't be sent: %v", name, err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if resp.StatusCode != 413 || !resp.Close {
+			t.Errorf("%s: answered %s, close %t", name, resp.Status, resp.Close)
 		}
 	}
 }

@@ -18,17 +18,20 @@ const defaultLimit = 50
 // listParameters are the query parameters of the list of jobs.
 var listParameters = []string{"queue", "task", "endpoint", "status", "dead_letter", "reason", "tag", "created_after", "created_before", "limit", "cursor"}
 
-// letters says whether a list is of dead letters alone. A check of an endpoint
+// letters says whether a list is of dead letters alone, or of all but them. A check of an endpoint
 // that failed is none, which no filter of the store says.
 type letters int
 
 const (
 	everyJob letters = iota
 	deadLetters
+	noLetters
 )
 
 // passes reports whether the list has the job.
-func (l letters) passes(j *job.Job) bool { return l == everyJob || j.Reason != "" }
+func (l letters) passes(j *job.Job) bool {
+	return l == everyJob || (l == deadLetters) == (j.Reason != "")
+}
 
 // filter reads which jobs are wanted.
 func (q *request) filter() (store.Filter, letters, error) {
@@ -42,8 +45,12 @@ func (q *request) filter() (store.Filter, letters, error) {
 	of := everyJob
 	switch s := p.text("dead_letter"); {
 	case s == "":
+	case s == "false" && f.Reason != "":
+		p.add("dead_letter", "a job with a reason is a dead letter")
+	case s == "false":
+		of = noLetters
 	case s != "true":
-		p.add("dead_letter", "must be true; leave it out for every job")
+		p.add("dead_letter", "must be true or false; leave it out for every job")
 	case f.Status != "" && f.Status != job.Failed:
 		p.add("dead_letter", "a job that is %s is no dead letter", f.Status)
 	default:

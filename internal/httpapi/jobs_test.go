@@ -156,7 +156,7 @@ func TestAListIsWhatTheFilterSays(t *testing.T) {
 		t.Errorf("page by page (-want +got):\n%s", diff)
 	}
 	r.call("operate", "GET", "/v3/jobs?cursor=junk", "").fails(problem.Invalid).faults(t, "cursor", "is none that this list gave out; begin without one")
-	r.call("operate", "GET", "/v3/jobs?status=done&statsu=queued&limit=501&limit=2&queue=a/b&task=&created_after=now&reason=x&dead_letter=false&zzzzzzzz=1", "").
+	r.call("operate", "GET", "/v3/jobs?status=done&statsu=queued&limit=501&limit=2&queue=a/b&task=&created_after=now&reason=x&dead_letter=no&zzzzzzzz=1", "").
 		fails(problem.Invalid).faults(t,
 		"limit", "is there 2 times; say it once",
 		"statsu", "unknown; did you mean status?",
@@ -167,7 +167,8 @@ func TestAListIsWhatTheFilterSays(t *testing.T) {
 		"reason", "must be one of exhausted, non_retryable, output_schema, lost, uncertain",
 		"created_after", "must be a time in RFC 3339 such as 2026-12-01T03:00:00Z (a + in a query is %2B)",
 		"limit", "must be a number from 1 to 500",
-		"dead_letter", "must be true; leave it out for every job")
+		"dead_letter", "must be true or false; leave it out for every job")
+	r.call("operate", "GET", "/v3/jobs?dead_letter=false&reason=lost", "").fails(problem.Invalid).faults(t, "dead_letter", "a job with a reason is a dead letter")
 	r.call("operate", "GET", "/v3/jobs?dead_letter=true&status=queued", "").fails(problem.Invalid).faults(t, "dead_letter", "a job that is queued is no dead letter")
 }
 
@@ -375,14 +376,14 @@ func TestACallerThatIsGoneTakesNothing(t *testing.T) {
 func TestAFailedCheckIsNoDeadLetter(t *testing.T) {
 	check := barelyJob()
 	check.Status, check.Kind = job.Failed, job.Synthetic
-	for of, has := range map[letters]bool{everyJob: true, deadLetters: false} {
+	for of, has := range map[letters]bool{everyJob: true, deadLetters: false, noLetters: true} {
 		if of.passes(check) != has {
 			t.Errorf("a list of %d has it: %v", of, !has)
 		}
 	}
 	check.Reason = job.ReasonExhausted
-	if !deadLetters.passes(check) {
-		t.Error("a dead letter is left out")
+	if !deadLetters.passes(check) || noLetters.passes(check) {
+		t.Error("a dead letter is left out, or among those that are none")
 	}
 }
 

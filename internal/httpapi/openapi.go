@@ -56,7 +56,7 @@ var (
 		{"task", "query", "Jobs of this task.", nameSchema},
 		{"endpoint", "query", "Jobs of this endpoint.", nameSchema},
 		{"status", "query", "Jobs in this status.", enum(job.Statuses()...)},
-		{"dead_letter", "query", "true: dead letters only.", enum("true")},
+		{"dead_letter", "query", "true: dead letters only; false: all but them.", enum("true", "false")},
 		{"reason", "query", "Dead letters of this reason.", enum(job.Reasons()...)},
 		{"tag", "query", "Jobs with this tag.", nameSchema},
 		{"created_after", "query", "Jobs that were created after this moment.", timeSchema},

@@ -58,6 +58,7 @@ func (q *request) body() ([]byte, error) {
 		return nil, err
 	}
 	if q.ContentLength > MaxRequest {
+		q.drain()
 		return nil, tooLarge()
 	}
 	// A length that is only claimed takes no memory: what is read, and as much
@@ -76,6 +77,7 @@ func (q *request) body() ([]byte, error) {
 		}
 		if err != nil {
 			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+				q.drain()
 				return nil, tooLarge()
 			}
 			return nil, &refusal{problem.Document{Type: problem.BadRequest, Detail: "the request broke off before its end"}}
@@ -95,6 +97,24 @@ func (q *request) body() ([]byte, error) {
 		}
 		buf = append(make([]byte, 0, size), buf...)
 	}
+}
+
+// The bounds of drain.
+const (
+	drainBytes = 64 << 20
+	drainTime  = 2 * time.Second
+)
+
+// drain reads on in a body that is refused, for a bounded time, and ends the
+// connection with the answer: many callers read only once they have sent
+// everything, and to those an answer with a reset behind it is a reset.
+func (q *request) drain() {
+	q.w.Header().Set("Connection", "close")
+	if q.Header.Get("Expect") != "" {
+		return // it waits to be told that it may send
+	}
+	_ = http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(drainTime)) // else its own ends it
+	_, _ = io.CopyN(io.Discard, q.Body, drainBytes)
 }
 
 // checkMedia refuses a body that does not say it is JSON: a web page can make a

@@ -33,8 +33,13 @@ func (Duration) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Pattern: durationPattern, Examples: []any{"30s"}}
 }
 
-// durationPattern is loose: a Go duration with d for days.
-const durationPattern = `^([0-9.]+d)?([0-9.]+(h|m|s|ms|us|µs|ns))*$|^0$`
+// durationPattern is what duration.Parse takes, but for spaces around it and for
+// what is too long: a Go duration, with d for days before it.
+const (
+	durationNumber  = `([0-9]+\.?[0-9]*|\.[0-9]+)`
+	durationParts   = `(0|(` + durationNumber + `(h|m|s|ms|us|µs|μs|ns))+)`
+	durationPattern = `^(` + durationNumber + `d` + durationParts + `?|` + durationParts + `)$`
+)
 
 // Value is a JSON value of any kind.
 type Value jsontext.Value

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -287,4 +288,27 @@ func equal(a, b []time.Duration) bool {
 		}
 	}
 	return true
+}
+
+// A disk that comes and goes makes leases longer every few seconds: the log has a
+// line a minute of it, and nothing is left untold.
+func TestLengthenedLeasesAreToldOnceAMinute(t *testing.T) {
+	var log bytes.Buffer
+	s := &Server{log: slog.New(slog.NewTextHandler(&log, nil))}
+	now := time.Now()
+	for second := range 200 {
+		n := 0
+		if second%5 == 0 && second < 100 {
+			n = 2
+		}
+		s.tellGraced(n, now.Add(time.Duration(second)*time.Second))
+	}
+	var told []string
+	for line := range strings.Lines(log.String()) {
+		_, after, _ := strings.Cut(line, "leases=")
+		told = append(told, strings.TrimSpace(after))
+	}
+	if want := []string{"2 times=1", "24 times=12", "14 times=7"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
 }

@@ -102,6 +102,31 @@ func (s *Server) repeat(ctx context.Context, l loop) error {
 	}
 }
 
+// gracedEvery is the least time between two lines about leases that were
+// lengthened: a disk that comes and goes would write one every few seconds.
+const gracedEvery = time.Minute
+
+// gracedLog is what is still to be told of lengthened leases. The sweep's alone.
+type gracedLog struct {
+	leases, times int
+	next          time.Time // no line before
+}
+
+// tellGraced logs that leases were lengthened, n of them now; what came too soon
+// after a line is in the next one.
+func (s *Server) tellGraced(n int, now time.Time) {
+	g := &s.graced
+	if n > 0 {
+		g.leases += n
+		g.times++
+	}
+	if g.times == 0 || now.Before(g.next) {
+		return
+	}
+	s.log.Warn("nobody could report for a while: leases were lengthened once", "leases", g.leases, "times", g.times)
+	*g = gracedLog{next: now.Add(gracedEvery)}
+}
+
 // sweep ends the leases and timeouts that are over.
 func (s *Server) sweep(ctx context.Context) (time.Duration, error) {
 	// With an error it tells what was ended before it: that is done, and counts.
@@ -111,9 +136,7 @@ func (s *Server) sweep(ctx context.Context) (time.Duration, error) {
 	t.sweptLost.Add(int64(swept.Lost))
 	t.sweptUnreceived.Add(int64(swept.Unreceived))
 	t.sweptGrace.Add(int64(swept.Graced))
-	if swept.Graced > 0 {
-		s.log.Warn("nobody could report for a while: leases were lengthened once", "leases", swept.Graced)
-	}
+	s.tellGraced(swept.Graced, time.Now())
 	if n := swept.TimedOut + swept.Lost + swept.Unreceived; n > 0 {
 		s.log.Info("attempts ended without a report",
 			"timed_out", swept.TimedOut, "lost", swept.Lost, "unreceived", swept.Unreceived)

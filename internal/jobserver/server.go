@@ -54,6 +54,7 @@ type Server struct {
 	trace    Tracer
 	log      *slog.Logger
 	settings atomic.Pointer[settings]
+	graced   gracedLog
 	totals   totals
 	schemas  compiled
 	workers  workers
