@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"path/filepath"
 	"sync/atomic"
@@ -27,6 +28,8 @@ type space struct {
 	reserve int64
 	free    func(folder string) (int64, error)
 	inside  func() (has, error)
+	log     *slog.Logger
+	told    atomic.Bool // that something was refused, and not yet that there is room again
 	began   time.Time
 	// looked is when the disk was looked at last, since began; over what was
 	// free then over the reserve, in bytes.
@@ -46,6 +49,9 @@ const (
 	// spaceTimes is how often contents are written: to the WAL, and from there
 	// into the file.
 	spaceTimes = 2
+	// spaceMargin is the part of the reserve that must be free beside it before the
+	// log says that there is room again.
+	spaceMargin = 8
 	// spaceCommit is what a commit writes beside contents, about: the pages of
 	// every table and index that it touches.
 	spaceCommit = 64 << 10
@@ -64,7 +70,10 @@ const (
 )
 
 func newSpace(path string, o Options, inside func() (has, error)) *space {
-	s := &space{folder: filepath.Dir(path), inside: inside, reserve: o.Reserve, free: o.Free, began: time.Now()}
+	s := &space{folder: filepath.Dir(path), inside: inside, log: o.Log, reserve: o.Reserve, free: o.Free, began: time.Now()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
 	if s.reserve == 0 {
 		s.reserve = DefaultReserve
 	}
@@ -82,7 +91,11 @@ func (s *space) take(bytes int) (given func(), err error) {
 	s.taken.Add(n)
 	if s.room() == roomReserve {
 		s.taken.Add(-n)
-		return nil, s.err()
+		err := s.err()
+		if s.told.CompareAndSwap(false, true) {
+			s.log.Warn("new jobs and dead letters are refused", "error", err)
+		}
+		return nil, err
 	}
 	return func() { s.taken.Add(-n) }, nil
 }
@@ -132,6 +145,10 @@ func (s *space) look() {
 	}
 	s.over.Store(over)
 	s.written.Add(-seen)
+	// Some more than the reserve, so that a disk at its edge does not fill the log.
+	if over > s.reserve/spaceMargin && s.told.CompareAndSwap(true, false) {
+		s.log.Info("there is room on the disk again: jobs and dead letters are taken", "free_bytes", free)
+	}
 }
 
 // err says that less than the reserve is left.

@@ -4,7 +4,10 @@
 package sqlite
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,5 +153,25 @@ func TestFullDisk(t *testing.T) {
 	put(t, s, newJob("q"))
 	if err := s.Ready(t.Context()); err != nil {
 		t.Errorf("ready with space again: %v", err)
+	}
+}
+
+// The log tells once that there is no room, and once that there is again, however
+// often a disk at its edge goes to and fro.
+func TestAFullDiskIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	free := int64(1 << 30)
+	s := testStore(t, Options{Free: func(string) (int64, error) { return free, nil }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	refused := 0
+	for _, more := range []int64{-1, 1 << 20, -1, 2 << 20, -1, DefaultReserve, -1, 1 << 20} {
+		free = DefaultReserve + more
+		s.space.look()
+		if _, err := s.Create(t.Context(), []store.NewJob{newJob("q")}); err != nil {
+			refused++
+		}
+	}
+	full, again := strings.Count(log.String(), "are refused"), strings.Count(log.String(), "room on the disk again")
+	if refused != 4 || full != 2 || again != 1 || !strings.Contains(log.String(), "less than 64 MiB would stay free") {
+		t.Errorf("%d refused, %d lines of it, %d of room:\n%s", refused, full, again, log.String())
 	}
 }
