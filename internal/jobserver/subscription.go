@@ -330,12 +330,8 @@ func (s *Server) ResumeSubscription(ctx context.Context, by Principal, name stri
 func (s *Server) enable(ctx context.Context, by Principal, name string) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	sub := s.settings.Load().subs[name]
-	switch {
-	case sub == nil || !by.seesSubscription(sub.Subscription):
-		return &UnknownError{Kind: store.SubscriptionDefinition, Name: name}
-	case sub.By == ByFile:
-		return &ManagedError{store.SubscriptionDefinition, name}
+	if err := s.mayChange(by, name); err != nil {
+		return err
 	}
 	d := s.defined.subs[name]
 	if d.value.Disabled == "" {
@@ -351,17 +347,26 @@ func (s *Server) enable(ctx context.Context, by Principal, name string) error {
 	return s.changed(ctx)
 }
 
-// RemoveSubscription ends a subscription. Deliveries that it still had are
-// cancelled. Errors: store.ErrNotFound, ErrManagedByFile.
-func (s *Server) RemoveSubscription(ctx context.Context, by Principal, name string) error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
+// mayChange returns nil for a subscription that the key sees and that the API made.
+// s.changing is held.
+func (s *Server) mayChange(by Principal, name string) error {
 	sub := s.settings.Load().subs[name]
 	switch {
 	case sub == nil || !by.seesSubscription(sub.Subscription):
 		return &UnknownError{Kind: store.SubscriptionDefinition, Name: name}
 	case sub.By == ByFile:
 		return &ManagedError{store.SubscriptionDefinition, name}
+	}
+	return nil
+}
+
+// RemoveSubscription ends a subscription. Deliveries that it still had are
+// cancelled. Errors: store.ErrNotFound, ErrManagedByFile.
+func (s *Server) RemoveSubscription(ctx context.Context, by Principal, name string) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.mayChange(by, name); err != nil {
+		return err
 	}
 	if err := s.store.RemoveDefinition(ctx, store.SubscriptionDefinition, name); err != nil {
 		return err
