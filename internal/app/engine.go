@@ -255,7 +255,7 @@ func (e *Engine) write(ctx context.Context, l *message.DeadLetter) error {
 	clean := &message.DeadLetter{Message: l.Message, Death: scrubDeath(e.opts.Redact, l.Death)}
 	err := w.Write(ctx, clean)
 	l.Letter = clean.Letter // given by the writer
-	return err
+	return scrubError(e.opts.Redact, err)
 }
 
 // Stop ends the relay as relay.Stop does and closes everything.

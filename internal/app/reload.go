@@ -23,6 +23,7 @@ import (
 // everything that is wrong, and then nothing has changed. One reload runs at a
 // time, and none before Run has begun.
 func (a *App) Reload(ctx context.Context) (generation int, err error) {
+	defer func() { err = scrubError(a.redact.Redact, err) }()
 	select {
 	case <-a.begun:
 	case <-ctx.Done():
@@ -213,14 +214,18 @@ func (r *redactor) try(c *config.Redactor) { r.tried.Store(c) }
 func (r *redactor) keep(c *config.Redactor) {
 	list := []*config.Redactor{c}
 	if old := r.kept.Load(); old != nil {
-		list = append(list, (*old)[:min(len(*old), maxRedactors)]...)
+		for _, o := range *old {
+			if !o.Same(c) && len(list) <= maxRedactors {
+				list = append(list, o)
+			}
+		}
 	}
 	r.kept.Store(&list)
 }
 
-// maxRedactors bounds how many older configurations' secrets are remembered:
-// more than can drain at once.
-const maxRedactors = 8
+// maxRedactors bounds how many older sets of secrets are remembered: more than
+// there are configurations with other ones that drain at once.
+const maxRedactors = 32
 
 // Redact returns the text without secrets.
 func (r *redactor) Redact(s string) string {

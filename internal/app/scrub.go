@@ -22,6 +22,26 @@ func scrubEvents(redact func(string) string, next event.Sink) event.Sink {
 	}
 }
 
+// scrubError returns an error that says the same without secrets and is, to
+// errors.Is and errors.As, what err is.
+func scrubError(redact func(string) string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := redact(err.Error()); text != err.Error() {
+		return &scrubbedError{text, err}
+	}
+	return err
+}
+
+type scrubbedError struct {
+	text string
+	of   error
+}
+
+func (e *scrubbedError) Error() string { return e.text }
+func (e *scrubbedError) Unwrap() error { return e.of }
+
 // scrubDeath returns d with its errors redacted. It changes nothing that d
 // shares with others.
 func scrubDeath(redact func(string) string, d message.Death) message.Death {

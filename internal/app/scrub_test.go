@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/adminapi"
+	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/connector"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/core/failure"
@@ -113,5 +115,70 @@ func TestScrubDeath(t *testing.T) {
 	scrubEvents(redact, func(e event.Event) { seen = e })(event.Event{Error: errors.New(leakedSecret).Error()})
 	if seen.Error != "***" {
 		t.Errorf("an event says %q", seen.Error)
+	}
+}
+
+func TestScrubError(t *testing.T) {
+	redact := func(s string) string { return strings.ReplaceAll(s, leakedSecret, "***") }
+	leaks := fmt.Errorf("with %s: %w", leakedSecret, fs.ErrPermission)
+	got := scrubError(redact, leaks)
+	if got.Error() != "with ***: permission denied" || !errors.Is(got, fs.ErrPermission) {
+		t.Errorf("%v", got)
+	}
+	if plain := errors.New("plain"); scrubError(redact, plain) != plain || scrubError(redact, nil) != nil {
+		t.Error("what holds no secret is changed")
+	}
+}
+
+// What a reload fails of is answered without secrets.
+func TestTheErrorOfAReloadHoldsNoSecret(t *testing.T) {
+	t.Setenv("APP_LEAKY_SECRET", leakedSecret)
+	w := newWorld(t)
+	good := w.conf("http://127.0.0.1:9", "")
+	w.write(good)
+	o := w.options()
+	o.Listen = func(network, address string) (net.Listener, error) {
+		if address == "127.0.0.1:5" {
+			return nil, errors.New("no " + leakedSecret + " here")
+		}
+		return w.listen(network, address)
+	}
+	a := w.startWith(o)
+	defer a.end()
+	w.write(strings.Replace(good, "127.0.0.1:1", "127.0.0.1:5", 1) +
+		"\nstores: [ { name: s, type: redis, url: \"redis://:{{secrets.APP_LEAKY_SECRET}}@127.0.0.1:9\" } ]\n")
+	_, err := a.Reload(t.Context())
+	if err == nil || strings.Contains(err.Error(), leakedSecret) || !strings.Contains(err.Error(), "no *** here") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Reloads that change no secret push none out of memory: what still drains may say
+// it.
+func TestSecretsOfTheDrainingStayHidden(t *testing.T) {
+	t.Setenv("APP_LEAKY_SECRET", leakedSecret)
+	w := newWorld(t)
+	secrets := func(with bool) *config.Redactor {
+		more := ""
+		if with {
+			more = `  - { name: other, type: http, listen: "127.0.0.1:3", auth: { bearer: { token: "{{secrets.APP_LEAKY_SECRET}}" } } }`
+		}
+		w.write(w.conf("http://127.0.0.1:9", more))
+		c, report := w.options().Load()
+		if report.Errors() > 0 {
+			t.Fatal(report)
+		}
+		return c.Secrets
+	}
+	var r redactor
+	r.keep(secrets(true))
+	for range 100 {
+		r.keep(secrets(false))
+	}
+	if got := r.Redact("with " + leakedSecret); got != "with ***" {
+		t.Error(got)
+	}
+	if n := len(*r.kept.Load()); n != 2 {
+		t.Errorf("%d are kept", n)
 	}
 }

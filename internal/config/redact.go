@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json/jsontext"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -29,6 +30,14 @@ func (r *Redactor) Redact(s string) string {
 		return s
 	}
 	return r.replacer.Replace(s)
+}
+
+// Same reports whether other hides what r does, and nothing else.
+func (r *Redactor) Same(other *Redactor) bool {
+	if r == nil || other == nil {
+		return r == other
+	}
+	return maps.Equal(r.values, other.values)
 }
 
 func (r *Redactor) add(value string) {
