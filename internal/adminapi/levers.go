@@ -35,6 +35,9 @@ type position struct {
 
 // Levers remembers what people changed at run time. Safe for concurrent use.
 type Levers struct {
+	// turn is held while a lever is moved and that is noted: of two who pull at
+	// once, the one who was last is the one that status shows.
+	turn  sync.Mutex
 	mu    sync.Mutex
 	moved map[pulled]position
 }

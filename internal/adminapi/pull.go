@@ -34,6 +34,8 @@ func (a *API) setPaused(w http.ResponseWriter, r *http.Request, what string, way
 	if !decode(w, r, &l) {
 		return
 	}
+	a.opts.Levers.turn.Lock()
+	defer a.opts.Levers.turn.Unlock()
 	known := false
 	for _, move := range ways {
 		known = move(l.Name) || known
@@ -79,6 +81,8 @@ func (a *API) forceBreaker(w http.ResponseWriter, r *http.Request) {
 		fail(w, problem.BadRequest, fmt.Sprintf("to is %q; it must be open, close or auto", l.To))
 		return
 	}
+	a.opts.Levers.turn.Lock()
+	defer a.opts.Levers.turn.Unlock()
 	if a.refused(w, l.Name, a.opts.Fleet.ForceBreaker(l.Name, to)) {
 		return
 	}
@@ -124,6 +128,8 @@ func (a *API) setRate(w http.ResponseWriter, r *http.Request) {
 		}
 		what = RateText(rate.PerSecond) + " burst " + strconv.Itoa(rate.Burst)
 	}
+	a.opts.Levers.turn.Lock()
+	defer a.opts.Levers.turn.Unlock()
 	if a.refused(w, l.Name, a.opts.Fleet.SetRate(l.Name, rate)) {
 		return
 	}

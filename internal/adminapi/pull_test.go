@@ -8,6 +8,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,6 +126,26 @@ func TestRateText(t *testing.T) {
 	for perSecond, want := range map[float64]string{20: "20/s", 0.5: "0.5/s", 1.0 / 60: "0.0166667/s", 100_000: "100000/s", 2.5: "2.5/s"} {
 		if got := RateText(perSecond); got != want {
 			t.Errorf("%v is written %q, want %q", perSecond, got, want)
+		}
+	}
+}
+
+// Of those who pull a lever at once the last has his way, in the relay and in what
+// status shows.
+func TestLeversAgreeWithTheirStatus(t *testing.T) {
+	r := newRig(t)
+	for range 200 {
+		var all sync.WaitGroup
+		for _, path := range []string{"/v3/pause", "/v3/resume"} {
+			all.Go(func() { r.call("POST", path, `{"name":"ledger","by":"ada"}`) })
+		}
+		all.Wait()
+		paused := false
+		for _, l := range r.opts.Fleet.Status() {
+			paused = paused || l.Destination == "ledger" && l.Paused
+		}
+		if noted := r.opts.Levers.by(pauseLever, "ledger") != nil; noted != paused {
+			t.Fatalf("it is paused: %t; a pause is noted: %t", paused, noted)
 		}
 	}
 }
