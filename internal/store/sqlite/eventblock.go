@@ -3,7 +3,6 @@ package sqlite
 import (
 	"encoding/json/v2"
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -202,7 +201,7 @@ func (e *readEvent) setText(field protowire.Number, v []byte) bool {
 	case eventSubject:
 		e.Subject = string(v)
 	case eventDataJSON:
-		e.Data = slices.Clip(v) // of the row's, which is the caller's
+		e.Data = v // a part of the body
 	default:
 		return false
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -222,7 +223,7 @@ func (s *Store) readEvents(body []byte, read *store.EventsRead, limit int, wants
 			return false
 		}
 		event := e.Event
-		event.At = at(e.at)
+		event.At, event.Data = at(e.at), bytes.Clone(e.Data) // one event must not hold on to its whole row
 		if e.seq != 0 {
 			event.Job = s.ids.Make(at(e.made), e.seq)
 		}
