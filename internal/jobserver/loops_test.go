@@ -40,7 +40,7 @@ func (s *steps) Now() time.Time { return time.Now() }
 func (s *steps) SetLimits(context.Context, map[lane.Gate]store.Limits) error { return nil }
 func (s *steps) WantEvents(context.Context, []store.EventType) error         { return nil }
 
-func (s *steps) ListReplays(context.Context, int, string) ([]store.Replay, error) { return nil, nil }
+func (s *steps) RunningReplays(context.Context) ([]store.Replay, error) { return nil, nil }
 func (s *steps) Definitions(context.Context, store.DefinitionKind) ([]store.Definition, error) {
 	return nil, nil
 }

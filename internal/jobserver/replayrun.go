@@ -39,7 +39,7 @@ type replayer struct {
 func (r *replayer) step(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	if r.server.replaysMoved.Swap(false) || began.Sub(r.looked) >= replayLook {
-		running, err := r.running(ctx)
+		running, err := r.server.store.RunningReplays(ctx)
 		if err != nil {
 			r.looked = time.Time{}
 			return 0, err
@@ -102,27 +102,6 @@ func contains(all []store.Replay, id string) bool {
 		}
 	}
 	return false
-}
-
-// running returns the replays that run, oldest first.
-func (r *replayer) running(ctx context.Context) ([]store.Replay, error) {
-	var all []store.Replay
-	before := ""
-	for {
-		page, err := r.server.store.ListReplays(ctx, store.MaxPage, before)
-		if err != nil {
-			return nil, err
-		}
-		for _, rp := range page {
-			if rp.State == store.ReplayRunning {
-				all = append(all, rp)
-			}
-		}
-		if len(page) < store.MaxPage {
-			return all, nil
-		}
-		before = page[len(page)-1].ID
-	}
 }
 
 // stepOf is how many jobs a step of a replay takes: ten steps a second at most,

@@ -126,8 +126,13 @@ func (r *replaying) Replay(_ context.Context, id string) (store.Replay, error) {
 	return store.Replay{}, store.ErrNotFound
 }
 
-func (r *replaying) ListReplays(context.Context, int, string) ([]store.Replay, error) {
-	return r.all, nil
+func (r *replaying) RunningReplays(context.Context) (running []store.Replay, err error) {
+	for _, rp := range r.all {
+		if rp.State == store.ReplayRunning {
+			running = append(running, rp)
+		}
+	}
+	return running, nil
 }
 
 func (r *replaying) MoveReplay(context.Context, string, store.ReplayState, string, string) (store.Replay, error) {

@@ -68,11 +68,14 @@ const (
 type Replays interface {
 	// Preview counts what a selection has, up to PreviewRows rows.
 	Preview(ctx context.Context, a Action, s Selection, u Uncertainty) (Preview, error)
-	// AddReplay stores one. ErrTooMany where MaxReplays are not over.
+	// AddReplay stores one, and forgets those that are over and have KeptReplays
+	// newer ones. ErrTooMany where MaxReplays are not over.
 	AddReplay(ctx context.Context, r Replay) error
-	// Replay returns one, ErrNotFound. ListReplays returns the newest first.
+	// Replay returns one, ErrNotFound. ListReplays returns the newest first,
+	// RunningReplays those that are ReplayRunning, the oldest first.
 	Replay(ctx context.Context, id string) (Replay, error)
 	ListReplays(ctx context.Context, limit int, before string) ([]Replay, error)
+	RunningReplays(ctx context.Context) ([]Replay, error)
 	// MoveReplay sets the state where the move is legal, else ErrStatus, and notes
 	// by whom; that another key reviews it is for the caller to see to. It returns
 	// the replay then.
@@ -89,6 +92,8 @@ type Replays interface {
 const (
 	// MaxReplays is how many may be open at once: each is worked on in turn.
 	MaxReplays = 100
+	// KeptReplays is how many are kept, those that are over included.
+	KeptReplays = 10_000
 	// PreviewRows is how many dead letters a preview looks at before it says
 	// "at least".
 	PreviewRows = 100_000

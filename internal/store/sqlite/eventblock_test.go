@@ -130,6 +130,43 @@ func TestEventsOfManyRows(t *testing.T) {
 	}
 }
 
+// A page is full however small the rows are, and a filter that nothing passes comes
+// to the end in steps.
+func TestEventsOfSmallAndLargeRows(t *testing.T) {
+	s := testStore(t, Options{})
+	last := int64(0)
+	if err := s.writer.submit(t.Context(), 0, func(t *tx) error {
+		for _, size := range []int{1, blockEvents} {
+			for range 600 {
+				t.w.block.begin(last + 1)
+				for range size {
+					last++
+					if err := t.w.block.add(&newEvent{kind: store.QueuePaused, at: last, lane: lane.Key{Queue: "q"}}); err != nil {
+						return err
+					}
+				}
+				if _, err := t.exec(sqlEvent, last, last, t.w.block.body); err != nil {
+					return err
+				}
+			}
+		}
+		t.w.state.event = last
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	read, err := s.Events(t.Context(), store.EventFilter{}, 0, store.EventsPage)
+	if err != nil || len(read.Events) != store.EventsPage || read.Next != store.EventsPage {
+		t.Errorf("%d events, next %d, %v", len(read.Events), read.Next, err)
+	}
+	for after := int64(0); after < last; after = read.Next {
+		read, err = s.Events(t.Context(), store.EventFilter{Types: []store.EventType{store.JobFailed}}, after, 1)
+		if err != nil || len(read.Events) != 0 || read.Next < min(after+eventLook, last) {
+			t.Fatalf("behind %d: %d events, next %d, %v", after, len(read.Events), read.Next, err)
+		}
+	}
+}
+
 func TestDamagedEvents(t *testing.T) {
 	s := testStore(t, Options{})
 	if err := s.writer.submit(t.Context(), 0, func(t *tx) error {

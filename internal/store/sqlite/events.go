@@ -16,7 +16,7 @@ import (
 
 const (
 	sqlEvent         = "INSERT INTO event(last, at, body) VALUES (?, ?, ?)"
-	sqlEvents        = "SELECT body FROM event WHERE last > ? ORDER BY last LIMIT +?"
+	sqlEvents        = "SELECT body FROM event WHERE last > ? ORDER BY last"
 	sqlEventLast     = "SELECT event FROM mark WHERE one=1"
 	sqlEventsGone    = "SELECT value FROM meta WHERE name='events_gone'"
 	sqlEventsGoneSet = "INSERT INTO meta(name, value) VALUES ('events_gone', ?) ON CONFLICT(name) DO UPDATE SET value=excluded.value"
@@ -175,8 +175,9 @@ func (s *Store) WantEvents(ctx context.Context, types []store.EventType) error {
 	})
 }
 
-// eventRows is how many rows of events one statement reads.
-const eventRows = 50
+// eventLook is how many events a read looks at before it sees how long it takes
+// already: a page of what no filter leaves out is never short for that.
+const eventLook = 10_000
 
 // Events returns the events behind an id, oldest first.
 func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, limit int) (store.EventsRead, error) {
@@ -187,26 +188,33 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter, after int64, li
 		if read, err = eventsFrom(c, after); err != nil {
 			return err
 		}
-		began := time.Now()
-		for len(read.Events) < limit {
-			rows := 0
-			err := c.each(sqlEvents, func(r *row) error {
-				rows++
-				return s.readEvents(r.blob(0), &read, limit, func(e *readEvent) bool {
+		began, more := time.Now(), true
+		for more && len(read.Events) < limit {
+			from := read.Next
+			more = false
+			if err := c.each(sqlEvents, func(r *row) error {
+				err := s.readEvents(r.blob(0), &read, limit, func(e *readEvent) bool {
 					return (types == nil || types[e.Type]) && (queues == nil || queues[e.Queue])
 				})
-			}, read.Next, eventRows)
-			if err == nil && rows < eventRows && len(read.Events) < limit {
-				// Nothing is behind it. Ids that were removed, or never came to be, are
-				// passed, or who waits for one behind them would find it at once for ever.
-				_, err = c.one(sqlEventLast, func(r *row) error { read.Next = max(read.Next, r.int(0)); return nil })
+				if err == nil && read.Next-from >= eventLook {
+					more = true
+					return errEnough
+				}
+				return err
+			}, from); err != nil {
 				return err
 			}
-			if err != nil || rows < eventRows || time.Since(began) > listTime {
-				return err
+			if more && time.Since(began) > listTime {
+				return nil
 			}
 		}
-		return nil
+		if len(read.Events) == limit {
+			return nil
+		}
+		// Nothing is behind it. Ids that were removed, or never came to be, are passed,
+		// or who waits for one behind them would find it at once for ever.
+		_, err = c.one(sqlEventLast, func(r *row) error { read.Next = max(read.Next, r.int(0)); return nil })
+		return err
 	})
 	return read, err
 }

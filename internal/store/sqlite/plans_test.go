@@ -84,6 +84,8 @@ var plans = map[string]string{
 	sqlReplay:     "SEARCH replay USING INDEX sqlite_autoindex_replay_1 (id=?)",
 	sqlReplaySet:  "SEARCH replay USING INDEX sqlite_autoindex_replay_1 (id=?)",
 	sqlReplayOpen: "SEARCH replay USING COVERING INDEX replay_state (state=?)",
+	sqlReplaysRun: "SEARCH replay USING INDEX replay_state (state=?)",
+	sqlReplaysOld: "SEARCH replay USING COVERING INDEX replay_state (state=? AND rowid<?)\nSCALAR SUBQUERY 1\nSEARCH replay",
 	sqlReplays:    "SEARCH replay USING INTEGER PRIMARY KEY (rowid<?)\nSCALAR SUBQUERY 1\nSEARCH replay USING COVERING INDEX sqlite_autoindex_replay_1 (id=?)",
 	sqlReplayDead: "SEARCH a USING COVERING INDEX attempt_failed (seq>?)\n" + jobJ,
 	sqlReplayJobs: "SEARCH job USING INTEGER PRIMARY KEY (rowid>?)",

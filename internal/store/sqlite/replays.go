@@ -19,6 +19,8 @@ const (
 	sqlReplay     = "SELECT body FROM replay WHERE id=?"
 	sqlReplayOpen = "SELECT count(*) FROM replay WHERE state IN ('in_review', 'running', 'paused', 'stopped')"
 	sqlReplays    = "SELECT body FROM replay WHERE n < coalesce((SELECT n FROM replay WHERE id=?), ?) ORDER BY n DESC LIMIT +?"
+	sqlReplaysRun = "SELECT body FROM replay WHERE state='running' ORDER BY n LIMIT +?"
+	sqlReplaysOld = "DELETE FROM replay WHERE n <= (SELECT max(n) FROM replay) - ? AND state IN ('done', 'cancelled')"
 	sqlBrought    = "INSERT INTO brought(seq, replay) VALUES (?, ?) ON CONFLICT(seq) DO UPDATE SET replay=excluded.replay"
 	sqlBroughtBy  = "DELETE FROM brought WHERE seq=? RETURNING replay"
 	sqlBroughtAny = "SELECT EXISTS (SELECT 1 FROM brought)"
@@ -192,6 +194,9 @@ func (s *Store) AddReplay(ctx context.Context, r store.Replay) error {
 		if _, err := t.exec(sqlReplayNew, r.ID, string(r.State), string(body)); err != nil {
 			return err
 		}
+		if _, err := t.exec(sqlReplaysOld, store.KeptReplays); err != nil {
+			return err
+		}
 		t.subjectEvent(store.ReplayMoved, r.ID, eventData{State: string(r.State), By: r.CreatedBy})
 		return nil
 	})
@@ -226,6 +231,19 @@ func (s *Store) ListReplays(ctx context.Context, limit int, before string) (all 
 			all = append(all, r)
 			return err
 		}, before, int64(1<<62), min(max(limit, 1), store.MaxPage))
+	})
+	return all, err
+}
+
+// RunningReplays returns those that are worked on.
+func (s *Store) RunningReplays(ctx context.Context) (all []store.Replay, err error) {
+	err = s.readers.use(ctx, func(c *conn) error {
+		all = nil
+		return c.each(sqlReplaysRun, func(row *row) error {
+			r, err := decodeReplay(row.text(0))
+			all = append(all, r)
+			return err
+		}, store.MaxReplays)
 	})
 	return all, err
 }
@@ -369,6 +387,9 @@ func (t *tx) cameBack(seq int64, to job.Status) error {
 		return err
 	}
 	r, err := t.replay(id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // it is forgotten, as so many came after it
+	}
 	if err != nil {
 		return err
 	}

@@ -234,7 +234,19 @@ var replayTests = []test{
 			r.replay(fmt.Sprintf("rpl_x%03d", i), store.ActionRetry, store.Selection{}, func(rp *store.Replay) { rp.State = store.ReplayReview })
 		}
 		r.refused("one too many", r.AddReplay(r.ctx, store.Replay{ID: "more", State: store.ReplayRunning}), store.ErrTooMany)
+		if running, err := r.RunningReplays(r.ctx); err != nil || len(running) != 0 {
+			r.Errorf("running: %+v, %v", running, err)
+		}
+		for _, id := range []string{"rpl_x007", "rpl_x003"} {
+			_, err = r.MoveReplay(r.ctx, id, store.ReplayRunning, "ops", "")
+			r.must(err)
+		}
 		r.restart(0)
+		running, err := r.RunningReplays(r.ctx)
+		r.must(err)
+		if len(running) != 2 || running[0].ID != "rpl_x003" || running[1].ID != "rpl_x007" {
+			r.Errorf("running: %+v", running)
+		}
 		list, err := r.ListReplays(r.ctx, 2, "")
 		r.must(err)
 		if len(list) != 2 || list[0].ID != "rpl_x099" {
