@@ -62,14 +62,16 @@ func (t *tx) tallyEnd(l *laneRow, as job.Status) {
 	t.ends = append(t.ends, store.Finished{Queue: l.key.Queue, Status: as, Jobs: 1})
 }
 
-// tellEnded tells of the attempts and the jobs that ended in a transaction that is
-// durable.
+// tellEnded tells of the attempts that ended in a transaction that is durable, and
+// of the jobs, also where the file is not in its place: who reports once it is back
+// is answered as for a repeat, and then nothing ends a second time.
 func (w *writer) tellEnded() {
-	if w.tx.end != endCommitted {
-		return
-	}
-	if len(w.tx.ends) > 0 {
+	durable := w.tx.end == endCommitted
+	if (durable || w.tx.end == endParted) && len(w.tx.ends) > 0 {
 		w.store.options.Finished(w.tx.ends)
+	}
+	if !durable {
+		return
 	}
 	for i := range w.tx.ended {
 		w.store.options.Ended(w.tx.ended[i])

@@ -4,11 +4,15 @@ package sqlite
 // one that is told and was never committed; one that a start in between forgets.
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
@@ -162,4 +166,74 @@ func TestEndsOfJobsAreTold(t *testing.T) {
 	step("a retry and a delete")
 	say(t, s, done(take(t, s, "r", 1)[0].Lease))
 	step("the next end", store.Finished{Queue: "r", Status: job.Succeeded, Jobs: 1})
+}
+
+// The sweep and a replay end jobs too.
+func TestEndsOfJobsThatNobodyReportedAreTold(t *testing.T) {
+	began := time.Now()
+	var passed time.Duration
+	told := map[string]int64{}
+	s := testStore(t, Options{
+		Path: filepath.Join(t.TempDir(), "pawl.db"),
+		Wall: func() time.Time { return began.Add(passed) }, Mono: func() time.Duration { return passed },
+		Finished: func(ends []store.Finished) {
+			for _, e := range ends {
+				told[e.Queue+" "+string(e.Status)] += e.Jobs
+			}
+		},
+	})
+	lost, late := newJob("lost"), newJob("late")
+	lost.Policy.Repeat = job.RepeatUnsafe // its first loss is its end
+	late.Policy.MaxAttempts, late.Timeout = 1, 5*time.Second
+	put(t, s, lost, late, newJob("bulk"), newJob("bulk"), newJob("bulk"))
+	take(t, s, "lost", 1)
+	take(t, s, "late", 1)
+	take(t, s, "bulk", 1)
+	r := store.Replay{
+		ID: "rpl_1", Action: store.ActionCancel, State: store.ReplayRunning, CreatedAt: began,
+		Selection: store.Selection{Filter: store.Filter{Queue: "bulk"}, Before: began},
+	}
+	if err := s.AddReplay(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	for r.State == store.ReplayRunning {
+		var err error
+		if r, err = s.StepReplay(t.Context(), r.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 { // more seldom would be a gap, which makes leases longer
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		passed += 9 * time.Second
+	}
+	if diff := cmp.Diff(map[string]int64{"lost failed": 1, "late failed": 1, "bulk cancelled": 3}, told); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Who reports into a file that is not in its place is told that nothing is certain,
+// and reports again once it is back. The job has come to its end once all the same.
+func TestEndsInAFileThatComesBackAreToldOnce(t *testing.T) {
+	var told []store.Finished
+	s := testStore(t, Options{Finished: func(ends []store.Finished) { told = append(told, ends...) }})
+	put(t, s, newJob("q"))
+	done := store.Report{Type: store.Complete, Lease: take(t, s, "q", 1)[0].Lease}
+	aside := s.path + ".aside"
+	errs := together(t, s,
+		func() error { // behind the look at the file that comes before each group
+			return s.writer.submit(t.Context(), 0, func(*tx) error { return os.Rename(s.path, aside) })
+		},
+		func() error { _, err := s.Report(t.Context(), []store.Report{done}); return err })
+	if !errors.Is(errs[1], store.ErrUnknown) {
+		t.Fatalf("a report while the file is away: %v, want ErrUnknown", errs[1])
+	}
+	if err := os.Rename(aside, s.path); err != nil {
+		t.Fatal(err)
+	}
+	say(t, s, done)
+	if want := []store.Finished{{Queue: "q", Status: job.Succeeded, Jobs: 1}}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
 }

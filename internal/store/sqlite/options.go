@@ -27,9 +27,10 @@ type Options struct {
 	// costs nothing. It must neither wait nor call the store: the writer waits for it.
 	Ended func(store.Ended)
 
-	// Finished is told of the jobs that came to their end, once that is committed and
-	// before who ended them is answered, with a list that is its own until it
-	// returns. nil costs nothing. It must neither wait nor call the store.
+	// Finished is told of the jobs that came to their end, once that is committed,
+	// if only to a file that is not in its place, and before who ended them is
+	// answered, with a list that is its own until it returns. nil costs nothing. It
+	// must neither wait nor call the store.
 	Finished func([]store.Finished)
 
 	// Wall is the wall clock and Mono a clock that never jumps; nil are the

@@ -184,8 +184,11 @@ func (t *tx) serveParked() {
 			if t.serve(c) != nil {
 				return
 			}
-			if len(c.got) == 0 {
+			switch {
+			case len(c.got) == 0:
 				t.served = t.served[:len(t.served)-1]
+			case c.ticket <= t.tickets: // one that began to wait here was counted when it ran
+				t.operations++
 			}
 		}
 		// Of the lanes that are alike to workers only the first was told where a

@@ -34,7 +34,8 @@ type tx struct {
 	first int64 // the first seq of this transaction
 	bytes int   // of contents
 
-	operations int // that ran in it
+	operations int   // that ran in it, and claims of before that it served
+	tickets    int64 // of the claims that waited before it
 
 	failed   error // of a statement, or a panic: it can't be committed
 	diverged bool  // memory and file disagree: read anew
@@ -71,7 +72,7 @@ func (t *tx) begin() {
 	s := t.w.state
 	s.turn++
 	*t = tx{
-		w: t.w, now: t.w.clock.now(), first: s.seq + 1, silence: s.silence,
+		w: t.w, now: t.w.clock.now(), first: s.seq + 1, silence: s.silence, tickets: s.parked.tickets,
 		lanes: empty(t.lanes), leases: empty(t.leases), pauses: empty(t.pauses), gates: empty(t.gates), events: empty(t.events), policies: empty(t.policies),
 		created: empty(t.created), served: empty(t.served), claims: empty(t.claims),
 		parkings: empty(t.parkings), ended: empty(t.ended), ends: empty(t.ends), finished: nil,
@@ -199,7 +200,7 @@ func (t *tx) commit() {
 		took := time.Since(began)
 		t.w.vitals.lastCommit.Store(int64(took))
 		t.w.vitals.commitTimes.ObserveTime(took)
-		t.w.vitals.commitSizes.Observe(int64(t.operations + len(t.served)))
+		t.w.vitals.commitSizes.Observe(int64(t.operations))
 	}
 	t.end = endCommitted
 	t.forgetLanes()

@@ -70,7 +70,8 @@ type writerVitals struct {
 func newVitals() writerVitals {
 	const ms = time.Millisecond
 	return writerVitals{
-		commitTimes: histogram.OfTime(ms/2, ms, 2*ms, 5*ms, 10*ms, 20*ms, 50*ms, 100*ms, 200*ms, 500*ms, time.Second, 5*time.Second),
+		commitTimes: histogram.OfTime(ms/2, ms, 2*ms, 5*ms, 10*ms, 20*ms, 50*ms, 100*ms, 200*ms, 500*ms,
+			time.Second, 2*time.Second, 5*time.Second, 10*time.Second),
 		commitSizes: histogram.New(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
 	}
 }
