@@ -245,7 +245,7 @@ func (a *App) snapshot() telemetry.State {
 	}
 	stats := a.engine.Letters().Stats()
 	s.DeadLetters = telemetry.LetterState{Open: stats.Open, Oldest: stats.Oldest}
-	s.Jobs = a.jobs.snapshot(a.engine.Config())
+	s.Jobs = a.jobs.snapshot()
 	return s
 }
 

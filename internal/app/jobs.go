@@ -26,6 +26,7 @@ type Jobs struct {
 	store   *sqlite.Store
 	server  *jobserver.Server
 	deliver *eventDeliverer
+	names   *queueNames
 	ends    *jobEnds
 	log     *slog.Logger
 
@@ -46,7 +47,9 @@ func openJobs(c *config.Config, log *slog.Logger, trace *jobTracing) (*Jobs, err
 		return nil, nil
 	}
 	so := sqlite.Options{Path: c.Jobs.File, Log: log, AllowNetwork: c.Jobs.NetworkFilesystem == config.NetworkFilesystemAllowed}
-	ends := newJobEnds(c)
+	names := &queueNames{}
+	names.configure(c)
+	ends := newJobEnds(names)
 	so.Finished = ends.add
 	jo := jobserver.Options{Config: jobsConfig(c.Jobs), Log: log}
 	if trace != nil {
@@ -59,12 +62,13 @@ func openJobs(c *config.Config, log *slog.Logger, trace *jobTracing) (*Jobs, err
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	j := &Jobs{store: s, ends: ends, log: log}
+	j := &Jobs{store: s, names: names, ends: ends, log: log}
 	j.stopping, j.stop = context.WithCancel(context.Background())
 	j.deliver = newEventDeliverer(c.Jobs, j.stopping, log)
 	jo.Store, jo.Deliver = s, j.deliver
 	j.server, err = jobserver.NewServer(jo)
 	if err == nil {
+		names.ask(j.server.HasQueue)
 		err = j.server.Open(context.Background())
 	}
 	if err != nil {
@@ -116,7 +120,7 @@ func (j *Jobs) configure(c *config.Config, older []*config.Config) error {
 		return err
 	}
 	j.deliver.configure(c.Jobs)
-	j.ends.configure(c)
+	j.names.configure(c)
 	return nil
 }
 

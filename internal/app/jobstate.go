@@ -38,10 +38,11 @@ func (a *App) tellLeft(c *config.Config, waiting map[string]int64) {
 }
 
 // snapshot is the job server's state for a scrape; nil without one.
-func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
+func (j *Jobs) snapshot() *telemetry.JobState {
 	if j == nil {
 		return nil
 	}
+	labels := j.names.labels(slices.Sorted(maps.Keys(j.server.Queues()))) // before what ended is read by them
 	t, v := j.server.Totals(), j.store.Vitals()
 	s := &telemetry.JobState{
 		Created: t.Created, Found: t.Found, Claimed: t.Claimed, LeaseLost: t.LeaseLost, Invalid: t.Invalid, Graced: t.Graced,
@@ -55,7 +56,7 @@ func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
 		Lanes: v.Lanes,
 	}
 	counts := map[string]map[job.Status]int64{}
-	for name := range namedQueues(c) {
+	for name := range labels {
 		counts[name] = map[job.Status]int64{}
 	}
 	// Where the store can't be read the counts are left out; readyz says why.
@@ -64,12 +65,11 @@ func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
 		return s
 	}
 	for _, l := range lanes {
-		n := counts[l.Lane.Queue]
+		name := j.names.label(l.Lane.Queue)
+		n := counts[name]
 		if n == nil {
-			if n = counts[telemetry.OtherQueues]; n == nil {
-				n = map[job.Status]int64{}
-				counts[telemetry.OtherQueues] = n
-			}
+			n = map[job.Status]int64{}
+			counts[name] = n
 		}
 		n[job.Queued] += l.Ready
 		n[job.Running] += l.Running
@@ -80,19 +80,16 @@ func (j *Jobs) snapshot(c *config.Config) *telemetry.JobState {
 	for name, n := range counts {
 		s.Queues = append(s.Queues, telemetry.QueueState{Name: name, Jobs: n})
 	}
-	j.addWaits(s, counts)
+	j.addWaits(s)
 	return s
 }
 
 // addWaits adds how long due jobs wait and which circuits are not closed, as far
 // as the store can be read.
-func (j *Jobs) addWaits(s *telemetry.JobState, counts map[string]map[job.Status]int64) {
+func (j *Jobs) addWaits(s *telemetry.JobState) {
 	if oldest, err := j.server.OldestDue(context.Background()); err == nil {
 		for name, d := range oldest {
-			if counts[name] == nil {
-				name = telemetry.OtherQueues
-			}
-			s.Queues = append(s.Queues, telemetry.QueueState{Name: name, Oldest: d})
+			s.Queues = append(s.Queues, telemetry.QueueState{Name: j.names.label(name), Oldest: d})
 		}
 	}
 	if open, err := j.server.OpenCircuits(context.Background()); err == nil {
@@ -139,7 +136,7 @@ func (j *Jobs) queues(ctx context.Context, c *config.Config) ([]adminapi.QueueSt
 		}
 		return by[name]
 	}
-	for name := range namedQueues(c) {
+	for name := range configuredQueues(c) {
 		queue(name)
 	}
 	for _, l := range lanes {

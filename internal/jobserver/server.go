@@ -197,6 +197,10 @@ func (s *Server) Queues() map[string]Queue {
 	return all
 }
 
+// HasQueue reports whether the configuration or the API names a queue. It waits for
+// nothing.
+func (s *Server) HasQueue(name string) bool { return s.settings.Load().queues[name] != nil }
+
 // Retention returns how long finished jobs are kept.
 func (s *Server) Retention() store.Retention { return s.settings.Load().retention }
 

@@ -52,10 +52,16 @@ type QueueState struct {
 	Oldest time.Duration
 }
 
-// OtherQueues is the label of the queues that the configuration does not name:
-// their names are no label, since their number has no bound. No queue can have
-// this name.
-const OtherQueues = "(other)"
+const (
+	// MaxQueueNames is how many queues are a label, those that the configuration
+	// names included, which always are: each is nine series, and the API takes
+	// 10,000 queues from who may define some.
+	MaxQueueNames = 1000
+	// OtherQueues is the label of all others. No queue can have this name.
+	OtherQueues = "(other)"
+
+	otherHelp = "The queue " + OtherQueues + " is all those past 1,000 names, those of subscriptions, and those that nobody defines."
+)
 
 // endings are the outcomes that an attempt can have as yet.
 var endings = []job.Outcome{
@@ -77,12 +83,12 @@ func newJobDescs() jobDescs {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return jobDescs{
-		jobs:        desc("pawl_jobs", "Jobs in the store. Queues that are not configured count as "+OtherQueues+".", "queue", "status"),
+		jobs:        desc("pawl_jobs", "Jobs in the store. "+otherHelp, "queue", "status"),
 		created:     desc("pawl_jobs_created_total", "Jobs created, those that the relay made of messages included."),
 		found:       desc("pawl_jobs_repeated_total", "Creates that an idempotency key led to a job that was there."),
 		claimed:     desc("pawl_jobs_claimed_total", "Jobs given to workers, the relay included."),
 		attempts:    desc("pawl_job_attempts_total", "Attempts that ended, by how. A report that a worker sends twice counts twice.", "outcome"),
-		finished:    desc("pawl_jobs_finished_total", "Jobs that came to their end: succeeded, dead letters, cancelled. One that is retried and ends again counts again. Queues that are not configured count as "+OtherQueues+".", "queue", "status"),
+		finished:    desc("pawl_jobs_finished_total", "Jobs that came to their end: succeeded, dead letters, cancelled. One that is retried and ends again counts again. "+otherHelp, "queue", "status"),
 		refused:     desc("pawl_job_reports_refused_total", "Reports of workers that changed nothing: too late, or wrong.", "status"),
 		graced:      desc("pawl_job_leases_graced_total", "Leases lengthened once because nobody could report for a while."),
 		parked:      desc("pawl_claims_parked", "Claims that wait for a job."),
@@ -90,7 +96,7 @@ func newJobDescs() jobDescs {
 		events:      desc("pawl_event_deliveries_total", "Tries to bring events to where subscriptions want them.", "outcome"),
 		delay:       desc("pawl_job_queue_delay_seconds", "From when a job could run to its claim."),
 		run:         desc("pawl_job_run_seconds", "From the claim to the report that ended the attempt."),
-		oldest:      desc("pawl_jobs_oldest_due_seconds", "For how long the job that waits longest has been due; the longest of all queues that are not configured counts as "+OtherQueues+".", "queue"),
+		oldest:      desc("pawl_jobs_oldest_due_seconds", "For how long the job that waits longest has been due; of the queues that count as one the longest. "+otherHelp, "queue"),
 		circuits:    desc("pawl_circuits", "Circuits of endpoints that are not closed.", "state"),
 		bytes:       desc("pawl_store_bytes", "Size of the job store's file."),
 		wal:         desc("pawl_store_wal_bytes", "Size of the job store's write-ahead log."),
