@@ -29,11 +29,11 @@ test: ## the tests, simulations and end-to-end rounds of a normal run
 	go test ./...
 
 .PHONY: check
-check: fmt vet lint race vuln fresh ## everything that must hold before a change lands
+check: fmt vet lint race rules vuln fresh ## everything that must hold before a change lands
 
 .PHONY: fmt
 fmt:
-	@bad=$$(gofmt -l cmd internal examples test bench docs); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
+	@bad=$$(gofmt -l cmd internal examples test bench docs packaging tools); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 
 .PHONY: vet
 vet:
@@ -46,6 +46,12 @@ lint: $(BIN)/golangci-lint
 .PHONY: race
 race:
 	go test -race -short ./...
+
+# Prometheus' engine has a module of its own, as the tools have. The rules are no part
+# of that module, so a result that go test kept would not know of a change in them.
+.PHONY: rules
+rules: ## the alert rules and the board in Prometheus' own engine
+	cd tools/rules && go vet ./... && go test -count=1 ./...
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck $(BIN)/vulndb
