@@ -90,7 +90,7 @@ var replayTests = []test{
 		r.died("q", 40)
 		r.h.Clock.Pass(time.Second)
 		r.replay("rpl_1", store.ActionRetry, store.Selection{}, func(rp *store.Replay) { rp.StopShare = 0.5 })
-		for range 10 {
+		for range 40 { // a step may do fewer than it may, but one at least
 			rp, err := r.Replay(r.ctx, "rpl_1")
 			r.must(err)
 			if rp.State != store.ReplayRunning {
