@@ -41,8 +41,10 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // inTime waits until ok returns true, and tells whether it did.
-func inTime(ok func() bool) bool {
-	end := time.Now().Add(patience)
+func inTime(ok func() bool) bool { return inTimeOf(patience, ok) }
+
+func inTimeOf(long time.Duration, ok func() bool) bool {
+	end := time.Now().Add(long)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for ; ; <-tick.C {
