@@ -41,7 +41,10 @@
 // At the gates nobody overtakes but one who can go where those before him can't:
 // a message that has only a full member left stands in nobody's way. In a round
 // that has begun a full member is waited for, one that is held, paused or shut is
-// passed over, and with nobody left the round is over.
+// passed over, and with nobody left the round is over. Trials of a half-open breaker
+// go first to those who have another try left, or somewhere else to go: a trial
+// fails more often than not, and an outage would turn one message after the other
+// into a dead letter. A batch stands for all of its messages and lets nobody pass.
 //
 // Nobody reserves a token of the rate limit: one who stands behind others reckons
 // with a token for each of them, and leaves at once where his own comes too late.

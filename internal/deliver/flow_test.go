@@ -159,6 +159,35 @@ func TestAFailedTrialOpensForTwiceAsLong(t *testing.T) {
 	})
 }
 
+// A trial is not the last try of a message while another can be the trial: an
+// outage ends no message that waits.
+func TestTheLastTryIsTheLastTrial(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := always(status(503))
+		r.configure(spec("a", a, guarded(1), attempts(2)))
+		all := []<-chan Result{r.start(r.Context(), "a")} // opens the breaker, and has one try left
+		time.Sleep(time.Second)
+		all = append(all, r.start(r.Context(), "a"), r.start(r.Context(), "a"))
+		time.Sleep(30 * time.Second) // they were the trials at 5 and 15 s; all have one left
+		all = append(all, r.start(r.Context(), "a"))
+		time.Sleep(10 * time.Second) // the newest was the trial at 35 s
+		a.change(well)
+		for i, c := range all {
+			if res := <-c; res.Status != Delivered {
+				t.Errorf("message %d left %q", i+1, reasons(res))
+			}
+		}
+		var got []string
+		for _, s := range a.seen()[:5] {
+			got = append(got, fmt.Sprint(s.at.Sub(r.began), " ", s.id))
+		}
+		// At 75 s none but last tries are left: the first in line goes.
+		if diff := cmp.Diff([]string{"0s m1", "5s m2", "15s m3", "35s m4", "1m15s m1"}, got); diff != "" {
+			t.Errorf("sends (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestBreakerMovesSayWhereTheyCameFrom: who tells people of outages goes by it.
 func TestBreakerMovesSayWhereTheyCameFrom(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -255,6 +255,19 @@ type moved struct {
 	breaker.Move
 }
 
+// trying reports whether what goes through now is a trial: no breaker is closed,
+// and one is half-open.
+func (g *group) trying(now time.Time) (some bool) {
+	for _, m := range g.members {
+		if m.gate.trying(now) {
+			some = true
+		} else if m.gate.breaker == nil || m.gate.breaker.State(now) == breaker.Closed {
+			return false
+		}
+	}
+	return some
+}
+
 // settle appends what moved in the breakers since the last call, and starts the
 // ramps of those that closed.
 func (g *group) settle(moves []moved) []moved {

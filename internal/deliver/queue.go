@@ -12,6 +12,9 @@ type waiter struct {
 	queued        bool
 	odd           bool // it asks otherwise than a message that comes anew
 	hops          hops
+	// final says that the message ends if this send fails: no try is left, and
+	// nowhere to go.
+	final bool
 	// patience is the longest wait at gates that let nobody in; 0 is any. What
 	// was said to one whose patience or limit did not do is in refused, and how
 	// long the impatient is to stay away in away.
@@ -94,6 +97,7 @@ type queue struct {
 	first, last *waiter
 	waiting     int
 	odd         int // of them ask otherwise than a message that comes anew
+	final       int // of them end with a send that fails
 }
 
 func (q *queue) push(w *waiter) {
@@ -110,6 +114,9 @@ func (q *queue) push(w *waiter) {
 	q.waiting++
 	if w.odd = w.begun || w.tried|w.out != 0; w.odd {
 		q.odd++
+	}
+	if w.final {
+		q.final++
 	}
 }
 
@@ -128,6 +135,9 @@ func (q *queue) remove(w *waiter) {
 	q.waiting--
 	if w.odd {
 		q.odd--
+	}
+	if w.final {
+		q.final--
 	}
 }
 
@@ -180,7 +190,8 @@ func (f *refusals) add(a *ask, r reply) {
 
 // pump serves the queue as far as the gates let it and sets the alarm for what is
 // left: in order, but one that waits for members which are full stands in nobody's
-// way who can go elsewhere. The caller holds the lock and tells of the moves after
+// way who can go elsewhere, and trials of a breaker are given to those first whose
+// end they would not be. The caller holds the lock and tells of the moves after
 // letting go.
 func (p *post) pump(now time.Time) (moves []moved) {
 	moves = p.group.settle(nil)
@@ -188,8 +199,23 @@ func (p *post) pump(now time.Time) (moves []moved) {
 		return moves
 	}
 	var refused refusals
+	if p.queue.final > 0 && p.group.trying(now) {
+		moves = p.serve(now, &refused, moves, func(w *waiter) bool { return !w.final })
+	}
+	moves = p.serve(now, &refused, moves, func(*waiter) bool { return true })
+	p.arm(now)
+	return moves
+}
+
+// serve lets those of the queue who are meant go, in order, as far as the gates
+// let them.
+func (p *post) serve(now time.Time, refused *refusals, moves []moved, meant func(*waiter) bool) []moved {
 	for w := p.queue.first; w != nil; {
 		after := w.after
+		if !meant(w) {
+			w = after
+			continue
+		}
 		r, known := refused.find(&w.ask)
 		if !known {
 			r = p.group.try(now, &w.ask)
@@ -207,6 +233,5 @@ func (p *post) pump(now time.Time) (moves []moved) {
 		}
 		w = after
 	}
-	p.arm(now)
 	return moves
 }

@@ -85,6 +85,7 @@ const (
 func (s *stay) tryUntilLeft() (message.Hop, bool) {
 	s.ready = time.Now()
 	for n := 1; ; n++ {
+		s.w.final = s.w.hops == staysAtOpen && n >= s.at.spec.Retry.Attempts
 		switch hop, how := s.round(n); how {
 		case arrived, left:
 			return hop, how == arrived
