@@ -15,11 +15,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawlhq/pawl/internal/app"
 	"github.com/pawlhq/pawl/internal/builtin"
@@ -225,10 +228,10 @@ func TestJobsUsage(t *testing.T) {
 		{"jobs create --queue emails --task t --delay 1h --run-at 2100-01-01T00:00:00Z", "pawl: --delay can't be said beside"},
 		{"jobs create --queue emails --task a/b --tag x --tag y/z", "pawl: --task may hold A-Z, a-z, 0-9 and . _ : - only\n  --tag, number 2 may hold"},
 		{"jobs create --queue emails --task t --retry max_attempts=99", "pawl: --retry max_attempts must be from 1 to 50"},
-		{"jobs create --queue emails --task t --key=", "pawl: --key is empty"},
+		{"jobs create --queue emails --task t --key=", "pawl: --key is blank"},
 		{"jobs create --queue emails --task t --key a\x01b", "pawl: --key must be UTF-8 without control characters"},
 		{"jobs create --queue emails --task t --key " + strings.Repeat("k", 257), "pawl: --key is longer than 256 bytes"},
-		{"keys create --name= --scope admin -c " + jobsYAML, "pawl: --name is missing"},
+		{"keys create --name= --scope admin -c " + jobsYAML, "pawl: --name is blank"},
 		{"keys create --name a --scope admn -c " + jobsYAML, `pawl: --scope, number 1: unknown scope "admn"`},
 		{"jobs list --limit 0", "--limit"},
 		{"jobs list --since yesterday", "--since"},
@@ -526,6 +529,60 @@ func TestBlankArgumentsAreRefused(t *testing.T) {
 		if code != exitUsage || !strings.Contains(errOut, "argument 1 of pawl "+args[0]+" "+args[1]+" is blank") {
 			t.Errorf("%q: exit %d: %s%s", args, code, out, errOut)
 		}
+	}
+}
+
+// The same of a flag: replay create --queue "$QUEUE" must not take every queue, nor
+// keys create --queue "$QUEUE" open them all.
+func TestBlankFlagsAreRefused(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") }))
+	t.Cleanup(server.Close)
+	key := keyIn(t, "pawl_x")
+	api := []string{"--server", server.URL, "--key-file", key}
+	for _, c := range []struct {
+		flag string
+		args []string
+	}{
+		{"queue", slices.Concat([]string{"replay", "create", "--action", "delete", "--queue", ""}, api)},
+		{"tag", slices.Concat([]string{"jobs", "list", "--tag", " "}, api)},
+		{"type", slices.Concat([]string{"events", "--type", "job.failed,"}, api)},
+		{"queue", []string{"keys", "create", "--name", "x", "--scope", "work", "--queue", "", "--state", t.TempDir()}},
+		{"server", []string{"jobs", "list", "--server", ""}},
+		{"config", []string{"lint", "--config", ""}},
+		{"state", []string{"dlq", "list", "--state", ""}},
+	} {
+		code, out, errOut := call(t, "", c.args...)
+		if code != exitUsage || !strings.Contains(errOut, "--"+c.flag+" is blank; is a variable empty?") {
+			t.Errorf("%q: exit %d: %s%s", c.args, code, out, errOut)
+		}
+	}
+}
+
+// No flag of any command is left out of that but the bodies, which may be empty.
+func TestEveryFlagMustHoldSomething(t *testing.T) {
+	tried := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.InheritedFlags() // makes them the command's own, too
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !strings.HasPrefix(f.Value.Type(), "string") {
+				return // what is no text says itself that blank is none
+			}
+			tried++
+			if err := f.Value.Set(""); err != nil {
+				return // names and values say so themselves
+			}
+			if isBlank(f) == (f.Name == "data") {
+				t.Errorf("%s --%s '' counts as blank: %v", c.CommandPath(), f.Name, isBlank(f))
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(Commands())
+	if tried < 100 {
+		t.Errorf("only %d flags were found", tried)
 	}
 }
 

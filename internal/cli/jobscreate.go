@@ -40,10 +40,8 @@ second one: it prints the id of the first.`,
 			if err := j.parse(sh); err != nil {
 				return err
 			}
-			if c.Flags().Changed("key") {
-				if err := checkKey(j.key); err != nil {
-					return err
-				}
+			if err := checkKey(j.key); err != nil {
+				return err
 			}
 			client, err := sh.api(api)
 			if err != nil {
@@ -146,11 +144,9 @@ func span(text string) (*httpapi.Duration, error) {
 }
 
 // checkKey looks at an idempotency key as far as it could not be sent as it is,
-// in a header.
+// in a header; "" is none.
 func checkKey(key string) error {
 	switch {
-	case key == "":
-		return usagef("--key is empty; leave it out for a job without a key")
 	case strings.ContainsFunc(key, unicode.IsControl), !utf8.ValidString(key):
 		return usagef("--key must be UTF-8 without control characters, such as the end of a line: %q", key)
 	case strings.TrimSpace(key) != key:

@@ -12,10 +12,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/pawlhq/pawl/internal/adminapi"
@@ -123,16 +125,13 @@ func (sh *shell) talks(c *cobra.Command) *cobra.Command {
 	return sh.prints(c)
 }
 
-// note makes every command refuse blank arguments, which are most often a variable
-// that is not set, and note that it began: whatever failed before was in how it
-// was called.
+// note makes every command refuse blank arguments and flags, and note that it
+// began: whatever failed before was in how it was called.
 func (sh *shell) note(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
-			for i, arg := range args {
-				if strings.TrimSpace(arg) == "" {
-					return usagef("argument %d of %s is blank; is a variable empty?", i+1, c.CommandPath())
-				}
+			if err := noBlanks(c, args); err != nil {
+				return err
 			}
 			sh.began = true
 			return run(c, args)
@@ -141,6 +140,36 @@ func (sh *shell) note(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		sh.note(sub)
 	}
+}
+
+// noBlanks refuses arguments and values of flags that hold nothing. Most often
+// they are a variable that is not set, and to leave them out would widen what the
+// command acts on. Only a body may be empty.
+func noBlanks(c *cobra.Command, args []string) (err error) {
+	for i, arg := range args {
+		if strings.TrimSpace(arg) == "" {
+			return usagef("argument %d of %s is blank; is a variable empty?", i+1, c.CommandPath())
+		}
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if isBlank(f) {
+			err = usagef("--%s is blank; is a variable empty? To do without it leave it out", f.Name)
+		}
+	})
+	return err
+}
+
+// isBlank reports whether a flag that was given holds nothing, or a list of which
+// one does. A body may.
+func isBlank(f *pflag.Flag) bool {
+	values := []string{f.Value.String()}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		values = list.GetSlice()
+	}
+	if f.Name == "data" {
+		return false
+	}
+	return len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" })
 }
 
 // exitCode prints an error that nobody has printed and returns its code.
