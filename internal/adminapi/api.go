@@ -96,7 +96,7 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, problem.NotFound, fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path))
 	})
-	return mux
+	return problem.ExactPaths(mux)
 }
 
 // maxRequest bounds a request's body in bytes: a message of the largest
@@ -116,7 +116,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 		fail(w, problem.BadRequest, "the request broke off")
 		return false
 	}
-	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true), noBlanks); err != nil {
 		fail(w, problem.BadRequest, explainJSON(err))
 		return false
 	}
@@ -181,7 +181,12 @@ func (s *stream) raw(text []byte) error {
 // tail streams lines until the reader goes away.
 func (a *API) tail(w http.ResponseWriter, r *http.Request) {
 	watch := WatchSettled
-	switch q := r.URL.Query().Get("events"); q {
+	params, err := query(r, "events")
+	if err != nil {
+		fail(w, problem.BadRequest, err.Error())
+		return
+	}
+	switch q := params.Get("events"); q {
 	case "", "settled":
 	case "all":
 		watch = WatchAll

@@ -6,10 +6,62 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawlhq/pawl/internal/core/message"
 )
+
+// noBlanks refuses a text that is there and says nothing: a filter that is empty by
+// mistake must not let all pass.
+var noBlanks = json.WithUnmarshalers(json.JoinUnmarshalers(
+	json.UnmarshalFromFunc(notBlank[string]), json.UnmarshalFromFunc(notBlank[message.Reason]),
+))
+
+var errBlank = errors.New("is empty; leave it out")
+
+func notBlank[T ~string](from *jsontext.Decoder, into *T) error {
+	v, err := from.ReadValue()
+	if err != nil {
+		return err
+	}
+	if v.Kind() != '"' {
+		return errors.New("must be a text")
+	}
+	var s string
+	if err := json.Unmarshal(v, &s); err != nil {
+		return err
+	}
+	if strings.TrimSpace(s) == "" {
+		return errBlank
+	}
+	*into = T(s)
+	return nil
+}
+
+// query reads the parameters of a call: one that the call does not know, or that
+// says nothing, must not let all pass.
+func query(r *http.Request, known ...string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, errors.New("the query can't be read: write a=1&b=2, other characters escaped with %")
+	}
+	for name, values := range q {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, fmt.Errorf("there is no parameter %q; there are %s", name, strings.Join(known, ", "))
+		case slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }):
+			return nil, fmt.Errorf("%s %w", name, errBlank)
+		case len(values) > 1 && name != "id":
+			return nil, fmt.Errorf("%s is there twice", name)
+		}
+	}
+	return q, nil
+}
 
 // explainJSON says in a caller's words why its JSON can't be taken: by the name
 // of the member, and never by a type of this program.
@@ -33,6 +85,9 @@ func explainMember(e *json.SemanticError) string {
 	name := memberName(e.JSONPointer)
 	if errors.Is(e.Err, json.ErrUnknownName) {
 		return fmt.Sprintf("there is no member %s", name)
+	}
+	if errors.Is(e.Err, errBlank) {
+		return name + " " + errBlank.Error()
 	}
 	if e.GoType == nil {
 		return fmt.Sprintf("%s has a wrong value", name)

@@ -80,7 +80,11 @@ func (c Choice) check() error {
 
 // listLetters streams the open letters of a choice in the query.
 func (a *API) listLetters(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
+	q, err := query(r, "since", "reason", "destination", "id")
+	if err != nil {
+		fail(w, problem.BadRequest, err.Error())
+		return
+	}
 	c := Choice{Reason: message.Reason(q.Get("reason")), Destination: q.Get("destination"), IDs: q["id"]}
 	if text := q.Get("since"); text != "" {
 		t, err := time.Parse(time.RFC3339, text)

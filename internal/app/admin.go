@@ -15,6 +15,7 @@ import (
 	"github.com/pawlhq/pawl/internal/deadletter"
 	"github.com/pawlhq/pawl/internal/httpapi"
 	"github.com/pawlhq/pawl/internal/jobserver"
+	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/store"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
@@ -143,7 +144,7 @@ func (a *App) sharedCalls(admin http.Handler) http.Handler {
 	for _, path := range adminapi.Paths() {
 		mux.Handle(path, admin)
 	}
-	return mux
+	return problem.ExactPaths(mux)
 }
 
 // operator lets a key of the store make admin calls: one of scope operate, or

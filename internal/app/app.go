@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl/internal/control"
 	"github.com/pawlhq/pawl/internal/core/event"
 	"github.com/pawlhq/pawl/internal/ingress"
+	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/relay"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
@@ -210,7 +211,7 @@ func (a *App) openAdmin(c *config.Config) error {
 	for _, path := range []string{"/v3/keys", "/v3/keys/", "/v3/backup"} {
 		calls.Handle(path, a.jobs.Local(a.opts.Version))
 	}
-	server := control.NewServer(calls, a.opts.Version)
+	server := control.NewServer(problem.ExactPaths(calls), a.opts.Version)
 	server.ErrorLog = slog.NewLogLogger(a.log.Handler(), slog.LevelDebug)
 	served := make(chan struct{})
 	go func() {

@@ -389,7 +389,7 @@ func TestWhoMayCall(t *testing.T) {
 		{"/v3/status", "", 401}, {"/v3/status", own, 200}, {"/v3/status", admin, 200}, {"/v3/status", operator, 200}, {"/v3/status", worker, 403}, {"/v3/status", narrow, 403},
 		{"/v3/dead-letters", "", 401}, {"/v3/dead-letters", operator, 200},
 		{"/v3/queues", "", 401}, {"/v3/queues", own, 401}, {"/v3/queues", admin, 200}, {"/v3/queues", operator, 200}, {"/v3/queues", worker, 403},
-		{"/v3/keys", admin, 404}, {"/v3/nothing", admin, 404}, {"/healthz", "", 200}, {"/readyz", "", 200}, {"/metrics", "", 200}, {"/v3/openapi.json", "", 200},
+		{"/v3/keys", admin, 404}, {"/v3/nothing", admin, 404}, {"/v3/jobs/../queues", admin, 404}, {"/v3//status", own, 404}, {"/healthz", "", 200}, {"/readyz", "", 200}, {"/metrics", "", 200}, {"/v3/openapi.json", "", 200},
 	} {
 		if got, text := w.ask(http.MethodGet, "127.0.0.1:2", c.path, c.key, ""); got != c.want {
 			t.Errorf("%s with %.20q: %d, want %d: %s", c.path, c.key, got, c.want, text)

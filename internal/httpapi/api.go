@@ -92,7 +92,7 @@ func (a *api) mux(table []call) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		problem.Document{Type: problem.NotFound, Detail: fmt.Sprintf("there is no %s %s", cut(r.Method), cut(r.URL.Path))}.Write(w)
 	})
-	return mux
+	return problem.ExactPaths(mux)
 }
 
 // methods are what serves one path, by method.

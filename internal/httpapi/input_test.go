@@ -239,6 +239,7 @@ func TestProblemsAreWhatClientsRelyOn(t *testing.T) {
 		"other-queue":     r.call("mail", "POST", "/v3/claims", `{"worker":"worker-1","queues":["reports"]}`),
 		"not-found":       r.call("produce", "GET", "/v3/jobs/job_01k00000000000000000000000", ""),
 		"no-path":         r.call("", "GET", "/v3/nothing", ""),
+		"no-name":         r.call("operate", "PUT", "/v3/endpoints//pause", `{}`),
 		"no-method":       r.call("", "PUT", "/v3/jobs", aJob),
 		"no-content-type": r.call("produce", "POST", "/v3/jobs", aJob, "Content-Type", "text/plain"),
 	} {
