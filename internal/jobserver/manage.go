@@ -36,14 +36,23 @@ type UnknownError struct {
 	Kind store.DefinitionKind
 	Name string
 	Near string // a name that looks like it; "" for none
-	// Named says that jobs name it, so that it is listed, and nothing was said of it.
-	Named bool
+	// Listed says that it is listed for another reason, and nothing was said of it
+	// that could be forgotten.
+	Listed bool
 }
 
 // Error names it and what looks like it.
 func (e *UnknownError) Error() string {
-	if e.Named {
-		return fmt.Sprintf("nothing was said of the %s %q that could be forgotten: it is listed because jobs name it", e.Kind, e.Name)
+	if e.Listed {
+		why := "jobs name it"
+		switch e.Kind {
+		case store.QueueDefinition:
+			why = "it has jobs or is paused"
+		case store.EndpointDefinition:
+			why = "a job or a task names it, it is paused or its circuit counts something"
+		case store.TaskDefinition, store.SubscriptionDefinition:
+		}
+		return fmt.Sprintf("nothing was said of the %s %q that could be forgotten: it is listed because %s", e.Kind, e.Name, why)
 	}
 	text := fmt.Sprintf("unknown %s %q", e.Kind, e.Name)
 	if e.Near != "" {
@@ -216,7 +225,14 @@ func (s *Server) RemoveQueue(ctx context.Context, name string) error {
 	defer s.changing.Unlock()
 	_, named := s.config.Queues[name]
 	_, there := s.defined.queues[name]
-	at := removal{store.QueueDefinition, name, named, there, func(k lane.Key) bool { return k.Queue == name }}
+	at := removal{
+		kind: store.QueueDefinition, name: name, inFile: named, there: there,
+		has: func(k lane.Key) bool { return k.Queue == name },
+		listed: func() error {
+			_, err := s.QueueState(ctx, Principal{}, name)
+			return err
+		},
+	}
 	if err := s.remove(ctx, at); err != nil {
 		return err
 	}
@@ -230,7 +246,14 @@ func (s *Server) RemoveTask(ctx context.Context, name lane.Task) error {
 	defer s.changing.Unlock()
 	_, named := s.config.Tasks[name]
 	_, there := s.defined.tasks[name]
-	at := removal{store.TaskDefinition, taskName(name), named, there, func(k lane.Key) bool { return k.Task == name.Name && k.Version == name.Version }}
+	at := removal{
+		kind: store.TaskDefinition, name: taskName(name), inFile: named, there: there,
+		has: func(k lane.Key) bool { return k.Task == name.Name && k.Version == name.Version },
+		listed: func() error {
+			_, err := s.TaskState(ctx, Principal{}, name)
+			return err
+		},
+	}
 	if err := s.remove(ctx, at); err != nil {
 		return err
 	}
@@ -244,7 +267,14 @@ func (s *Server) RemoveEndpoint(ctx context.Context, name string) error {
 	defer s.changing.Unlock()
 	_, named := s.config.Endpoints[name]
 	_, there := s.defined.endpoints[name]
-	at := removal{store.EndpointDefinition, name, named, there, func(k lane.Key) bool { return k.Endpoint == name }}
+	at := removal{
+		kind: store.EndpointDefinition, name: name, inFile: named, there: there,
+		has: func(k lane.Key) bool { return k.Endpoint == name },
+		listed: func() error {
+			_, err := s.EndpointState(ctx, Principal{}, name)
+			return err
+		},
+	}
 	if err := s.remove(ctx, at); err != nil {
 		return err
 	}
@@ -252,28 +282,29 @@ func (s *Server) RemoveEndpoint(ctx context.Context, name string) error {
 	return s.changed(ctx)
 }
 
-// removal is a definition to remove and which jobs are its.
+// removal is a definition to remove, and what else is known of its name.
 type removal struct {
 	kind   store.DefinitionKind
 	name   string
 	inFile bool
 	there  bool
 	has    func(lane.Key) bool
+	listed func() error // nil where the name is listed, said or not
 }
 
 func (s *Server) remove(ctx context.Context, r removal) error {
 	if r.inFile {
 		return &ManagedError{r.kind, r.name}
 	}
+	if !r.there {
+		if err := r.listed(); err != nil {
+			return err
+		}
+		return &UnknownError{Kind: r.kind, Name: r.name, Listed: true}
+	}
 	lanes, err := s.store.Counts(ctx)
 	if err != nil {
 		return err
-	}
-	if !r.there {
-		if slices.ContainsFunc(lanes, func(l store.LaneCount) bool { return r.has(l.Lane) }) {
-			return &UnknownError{Kind: r.kind, Name: r.name, Named: true}
-		}
-		return s.unknown(r.kind, r.name, Principal{})
 	}
 	use := InUseError{Kind: r.kind, Name: r.name}
 	for _, l := range lanes {

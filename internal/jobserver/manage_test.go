@@ -147,7 +147,7 @@ func TestWhatHasUnfinishedJobsStays(t *testing.T) {
 	report(t, s, store.Report{Type: store.Complete, Lease: claim(t, s, Want{Queues: []string{"q"}})[0].Lease})
 	for what, f := range remove {
 		must(t, f())
-		if err := f(); !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "it is listed because jobs name it") {
+		if err := f(); !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "it is listed because ") {
 			t.Errorf("%s removed twice: %v", what, err)
 		}
 	}
@@ -157,6 +157,35 @@ func TestWhatHasUnfinishedJobsStays(t *testing.T) {
 	// The finished ones still show it.
 	if q, err := s.QueueState(t.Context(), ops, "q"); err != nil || q.By != ByNobody || q.Counts.Succeeded != 2 {
 		t.Errorf("%+v %v", q, err)
+	}
+}
+
+// What is listed and nothing was said of is not unknown: whatever it is listed for,
+// the answers to a look and to a removal agree.
+func TestWhatIsOnlyListedIsNotUnknown(t *testing.T) {
+	s := opened(t, open(t, sqlite.Options{}), Config{
+		Queues: map[string]Queue{"q": {}}, Tasks: map[lane.Task]Task{{Name: "t", Version: "1"}: {Endpoint: "of-a-task"}},
+	})
+	create(t, s, New{Queue: "q", Task: "t", Endpoint: "of-a-job", Payload: []byte("1")})
+	leased := claim(t, s, Want{Queues: []string{"q"}})
+	report(t, s, store.Report{Type: store.Fail, Lease: leased[0].Lease})
+	for kind, name := range map[lane.GateKind]string{lane.EndpointGate: "of-a-pause", lane.QueueGate: "gone"} {
+		must(t, s.store.Pause(t.Context(), lane.Gate{Kind: kind, Name: name}, "ops"))
+	}
+	for _, name := range []string{"of-a-task", "of-a-job", "of-a-pause"} {
+		if _, err := s.EndpointState(t.Context(), ops, name); err != nil {
+			t.Errorf("a look at %s: %v", name, err)
+		}
+		err := s.RemoveEndpoint(t.Context(), name)
+		if !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "a job or a task names it, it is paused or its circuit counts something") {
+			t.Errorf("the removal of %s: %v", name, err)
+		}
+	}
+	if err := s.RemoveQueue(t.Context(), "gone"); !strings.Contains(err.Error(), "it has jobs or is paused") {
+		t.Errorf("the removal of a paused queue: %v", err)
+	}
+	if err := s.RemoveEndpoint(t.Context(), "of-a-tusk"); !strings.HasPrefix(err.Error(), "unknown endpoint") {
+		t.Errorf("the removal of an unknown one: %v", err)
 	}
 }
 
