@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -142,8 +143,12 @@ func New(o Options) (_ *App, err error) {
 
 // observe makes what looks on: metrics, log lines, the live view.
 func (a *App) observe(c *config.Config) {
+	store := ""
+	if c.Jobs != nil {
+		store = filepath.Dir(c.Jobs.File)
+	}
 	a.metrics = telemetry.New(telemetry.Options{
-		Version: a.opts.Version, Revision: a.opts.Revision, Snapshot: a.snapshot, StateFolder: c.State,
+		Version: a.opts.Version, Revision: a.opts.Revision, Snapshot: a.snapshot, StateFolder: c.State, StoreFolder: store,
 		Problem: func(err error) { a.log.Warn("metrics", "error", err) },
 	})
 	a.lines = telemetry.NewEventLog(a.log, accessLog(c.Log.Access))

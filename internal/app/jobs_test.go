@@ -411,8 +411,12 @@ func TestOwnListener(t *testing.T) {
 		{"127.0.0.1:3", "/v3/status", key, 404}, {"127.0.0.1:3", "/v3/queues", key, 200}, {"127.0.0.1:3", "/v3/queues", "", 401},
 		{"127.0.0.1:3", "/healthz", "", 200}, {"127.0.0.1:3", "/readyz", "", 200}, {"127.0.0.1:3", "/metrics", "", 200},
 	} {
-		if got, text := w.ask(http.MethodGet, c.address, c.path, c.key, ""); got != c.want {
+		got, text := w.ask(http.MethodGet, c.address, c.path, c.key, "")
+		if got != c.want {
 			t.Errorf("%s%s: %d, want %d: %s", c.address, c.path, got, c.want, text)
+		}
+		if c.path == "/metrics" && !strings.Contains(text, "pawl_store_disk_free_bytes ") {
+			t.Error("nothing tells how full the disk of the job store is")
 		}
 	}
 	w.write(w.jobsConf(ep.URL, `{ listen: "127.0.0.1:4", queues: { q: {} } }`))

@@ -51,7 +51,7 @@ func metrics() ([]byte, error) {
 // exemplary returns a telemetry in which every family has its series.
 func exemplary() *telemetry.Telemetry {
 	t := telemetry.New(telemetry.Options{
-		Version: specimen, Revision: specimen, StateFolder: ".",
+		Version: specimen, Revision: specimen, StateFolder: ".", StoreFolder: ".",
 		Snapshot: func() telemetry.State {
 			return telemetry.State{
 				Sources:   []telemetry.SourceState{{Name: specimen}},

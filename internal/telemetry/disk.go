@@ -6,19 +6,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// diskCollector asks the file system of the state folder at each scrape.
+// diskCollector asks the file system of a folder at each scrape.
 type diskCollector struct {
-	folder     string
-	free, size *prometheus.Desc
+	what, folder string
+	free, size   *prometheus.Desc
 }
 
-func newDiskCollector(folder string) *diskCollector {
+// newDiskCollector collects pawl_<name>_free_bytes and _size_bytes of the folder
+// that holds what.
+func newDiskCollector(name, what, folder string) *diskCollector {
 	return &diskCollector{
-		folder: folder,
-		free: prometheus.NewDesc("pawl_state_free_bytes",
-			"Bytes that pawl may still write on the disk of its state folder.", nil, nil),
-		size: prometheus.NewDesc("pawl_state_size_bytes",
-			"Size of the disk that the state folder is on.", nil, nil),
+		what: what, folder: folder,
+		free: prometheus.NewDesc("pawl_"+name+"_free_bytes",
+			"Bytes that pawl may still write on the disk of "+what+".", nil, nil),
+		size: prometheus.NewDesc("pawl_"+name+"_size_bytes",
+			"Size of the disk that "+what+" is on.", nil, nil),
 	}
 }
 
@@ -33,7 +35,7 @@ func (c *diskCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c *diskCollector) Collect(ch chan<- prometheus.Metric) {
 	free, size, err := diskSpace(c.folder)
 	if err != nil {
-		err = fmt.Errorf("free space of the state folder %s: %w", c.folder, err)
+		err = fmt.Errorf("free space of %s, in %s: %w", c.what, c.folder, err)
 		ch <- prometheus.NewInvalidMetric(c.free, err)
 		return
 	}

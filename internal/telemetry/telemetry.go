@@ -25,8 +25,9 @@ type Options struct {
 	// called from the start and by several goroutines at once, and must not
 	// wait; nil means that there is no engine to ask.
 	Snapshot func() State
-	// StateFolder is the folder whose free disk space is shown; "" shows none.
-	StateFolder string
+	// StateFolder and StoreFolder are the folders of the state and of the job store,
+	// whose free disk space is shown; "" shows none.
+	StateFolder, StoreFolder string
 	// Problem takes what a scrape could not gather; nil drops it.
 	Problem func(error)
 }
@@ -60,7 +61,10 @@ func New(o Options) *Telemetry {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	if o.StateFolder != "" {
-		t.registry.MustRegister(newDiskCollector(o.StateFolder))
+		t.registry.MustRegister(newDiskCollector("state", "the state folder", o.StateFolder))
+	}
+	if o.StoreFolder != "" {
+		t.registry.MustRegister(newDiskCollector("store_disk", "the job store", o.StoreFolder))
 	}
 	return t
 }

@@ -137,7 +137,7 @@ func TestExposition(t *testing.T) {
 }
 
 func TestMetricsPassTheLinter(t *testing.T) {
-	tel := New(Options{Version: "1.0", Snapshot: func() State { return state(time.Now()) }, StateFolder: t.TempDir()})
+	tel := New(Options{Version: "1.0", Snapshot: func() State { return state(time.Now()) }, StateFolder: t.TempDir(), StoreFolder: t.TempDir()})
 	tel.SetTopology(shop())
 	for _, e := range story() {
 		tel.Observe(e)
@@ -246,10 +246,10 @@ func TestReloadBesideEvents(t *testing.T) {
 
 func TestBuildInfoAndDisk(t *testing.T) {
 	var problems []error
-	tel := New(Options{Version: "1.2", Revision: "abc", StateFolder: t.TempDir()})
+	tel := New(Options{Version: "1.2", Revision: "abc", StateFolder: t.TempDir(), StoreFolder: t.TempDir()})
 	w := httptest.NewRecorder()
 	tel.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	for _, want := range []string{`revision="abc",version="1.2"} 1`, "\npawl_state_free_bytes ", "\npawl_state_size_bytes "} {
+	for _, want := range []string{`revision="abc",version="1.2"} 1`, "\npawl_state_free_bytes ", "\npawl_state_size_bytes ", "\npawl_store_disk_free_bytes ", "\npawl_store_disk_size_bytes "} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("missing %q in:\n%s", want, w.Body)
 		}
@@ -262,7 +262,10 @@ func TestBuildInfoAndDisk(t *testing.T) {
 	if got := scrape(t, gone); !strings.Contains(got, "pawl_dead_letters_open 0") {
 		t.Errorf("one broken metric took the others with it:\n%s", got)
 	}
-	if len(problems) == 0 || !strings.Contains(problems[0].Error(), "free space of the state folder") {
+	if strings.Contains(scrape(t, gone), "pawl_store_disk") {
+		t.Error("the disk of a store that is not there is shown")
+	}
+	if len(problems) == 0 || !strings.Contains(problems[0].Error(), "free space of the state folder, in ") {
 		t.Errorf("problems = %v, want one that names the state folder", problems)
 	}
 }

@@ -24,6 +24,7 @@ func healthy() world {
 	for name, value := range map[string]float64{
 		"up{}": 1, "pawl_source_up{source=web}": 1, "pawl_endpoint_healthy{destination=d,endpoint=e}": 1, "pawl_breaker_state{destination=d,endpoint=e}": 0,
 		"pawl_configuration_last_reload_successful{}": 1, "pawl_state_free_bytes{}": 1e11, "pawl_state_size_bytes{}": 2e11,
+		"pawl_store_disk_free_bytes{}": 1e11, "pawl_store_disk_size_bytes{}": 2e11,
 		"pawl_lane_pending{destination=d}": 0, "pawl_lane_places{destination=d}": 1000, "pawl_dead_letters_oldest_age_seconds{}": 0,
 		"pawl_dlq_total{reason=delivery,outcome=stored}": 0, "pawl_dlq_total{reason=delivery,outcome=failed}": 0,
 		"pawl_store_errors_total{store=s,op=get}": 0, "pawl_notifications_total{event=e,outcome=failed}": 0,
@@ -120,10 +121,13 @@ func TestRulesFire(t *testing.T) {
 		"PawlSourceDown":             {{"pawl_source_up{source=web}": flat(0)}},
 		"PawlTurnsMessagesAway":      {{"pawl_source_messages_total{source=web,outcome=nacked}": rising(1)}},
 		"PawlLaneNearlyFull":         {{"pawl_lane_pending{destination=d}": flat(950)}},
-		"PawlDiskLow":                {{"pawl_state_free_bytes{}": flat(9e9)}, {"pawl_state_free_bytes{}": flat(5e8), "pawl_state_size_bytes{}": flat(6e8)}},
-		"PawlConfigurationRefused":   {{"pawl_configuration_last_reload_successful{}": flat(0)}},
-		"PawlJobsWait":               {{"pawl_jobs_oldest_due_seconds{queue=q}": rising(60)}},
-		"PawlJobsFail":               {{"pawl_jobs_finished_total{queue=q,status=failed}": at(10 * minute)}},
+		"PawlDiskLow": {
+			{"pawl_state_free_bytes{}": flat(9e9)}, {"pawl_state_free_bytes{}": flat(5e8), "pawl_state_size_bytes{}": flat(6e8)},
+			{"pawl_store_disk_free_bytes{}": flat(9e9)}, {"pawl_store_disk_free_bytes{}": flat(5e8), "pawl_store_disk_size_bytes{}": flat(6e8)},
+		},
+		"PawlConfigurationRefused": {{"pawl_configuration_last_reload_successful{}": flat(0)}},
+		"PawlJobsWait":             {{"pawl_jobs_oldest_due_seconds{queue=q}": rising(60)}},
+		"PawlJobsFail":             {{"pawl_jobs_finished_total{queue=q,status=failed}": at(10 * minute)}},
 		// The probe of one that stays away makes it half-open for a moment.
 		"PawlCircuitOpen": {{
 			"pawl_circuits{state=open}":      func(now time.Duration) float64 { return 1 - float64(now/step%2) },
