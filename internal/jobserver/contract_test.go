@@ -5,9 +5,11 @@ package jobserver
 // reaches a job that was made before, a schema that is gone while a job needs it.
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
@@ -23,6 +25,43 @@ var (
 	}
 	qs = map[string]Queue{"q": {}}
 )
+
+// slowToDefine holds a definition up until it is let go.
+type slowToDefine struct {
+	store.Store
+	began, goes chan struct{}
+}
+
+func (s *slowToDefine) PutDefinition(ctx context.Context, d store.Definition) (store.Definition, error) {
+	if d.Name == "slow" {
+		close(s.began)
+		<-s.goes
+	}
+	return s.Store.PutDefinition(ctx, d)
+}
+
+// What a job is made under does not wait for a disk that is slow to take somebody's
+// definition.
+func TestACreateWaitsForNoDefinition(t *testing.T) {
+	slow := &slowToDefine{open(t, sqlite.Options{}), make(chan struct{}), make(chan struct{})}
+	s := opened(t, slow, Config{Queues: map[string]Queue{"q": {}}})
+	must(t, s.PutTask(t.Context(), ops, lane.Task{Name: "t", Version: "1"}, Task{Input: []byte(`true`)}, RefuseDifferent))
+	defined, created := make(chan error, 1), make(chan error, 1)
+	go func() { defined <- s.PutQueue(t.Context(), ops, "slow", Queue{}) }()
+	<-slow.began
+	go func() {
+		_, err := s.Create(t.Context(), ops, []New{{Queue: "q", Task: "t", Payload: []byte(`1`)}})
+		created <- err
+	}()
+	select {
+	case err := <-created:
+		must(t, err)
+	case <-time.After(10 * time.Second):
+		t.Error("the create waits for the definition of a queue")
+	}
+	close(slow.goes)
+	must(t, <-defined)
+}
 
 func TestInputSchema(t *testing.T) {
 	s := opened(t, open(t, sqlite.Options{}), Config{Queues: qs, Tasks: map[lane.Task]Task{person: greets}})

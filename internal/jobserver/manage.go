@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/core/lane"
 	"github.com/pawlhq/pawl/internal/core/nearest"
@@ -183,10 +184,8 @@ func (s *Server) PutTask(ctx context.Context, by Principal, name lane.Task, t Ta
 			return &ContractError{Task: name, Stored: had.Task, Asked: t, Members: members}
 		}
 	}
-	for _, text := range [][]byte{t.Input, t.Output} {
-		if err := s.keepSchema(ctx, text); err != nil {
-			return err
-		}
+	if err := s.keepContract(ctx, newTask(t, Managed{}, time.Time{})); err != nil {
+		return err
 	}
 	d, err := keep(ctx, s.store, store.TaskDefinition, taskName(name), by.Name, t)
 	if err != nil {

@@ -66,14 +66,14 @@ type Server struct {
 	replays      chan struct{} // asks the replays' loop to look
 	replaysMoved atomic.Bool   // which replays run may have changed
 	pumps        chan struct{} // asks the subscriptions' loop to look
+	kept         kept
 
 	// changing is held while the settings change: what follows is under it.
 	changing sync.Mutex
 	config   Config // checked, with its defaults
 	defined  definitions
 	opened   bool
-	tellFrom int64                        // the newest event when it was opened: later ones are told in the log
-	putAt    map[job.SchemaHash]time.Time // when each schema was kept last
+	tellFrom int64 // the newest event when it was opened: later ones are told in the log
 }
 
 // NewServer makes a server. Its error is about the configuration, every problem at
@@ -81,7 +81,7 @@ type Server struct {
 func NewServer(o Options) (*Server, error) {
 	s := &Server{
 		store: o.Store, began: time.Now(), deliver: o.Deliver, trace: o.Trace, log: o.Log,
-		replays: make(chan struct{}, 1), pumps: make(chan struct{}, 1), putAt: map[job.SchemaHash]time.Time{},
+		replays: make(chan struct{}, 1), pumps: make(chan struct{}, 1),
 	}
 	s.totals.delay, s.totals.run = newTimes(), newTimes()
 	if s.log == nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/circuit"
@@ -195,34 +196,57 @@ func keep[T interface{ stored() any }](ctx context.Context, to store.Definitions
 // store.SchemaRest. The store forgets those that no job has.
 const schemaAgain = time.Minute
 
-// keepSchemas keeps the schemas of all contracts. s.changing is held.
+// kept remembers when each schema was kept last. Safe for concurrent use.
+type kept struct {
+	mu sync.Mutex
+	at map[job.SchemaHash]time.Time
+}
+
+// lately reports whether a schema was kept a moment ago.
+func (k *kept) lately(hash job.SchemaHash, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok := k.at[hash]
+	return ok && now.Sub(at) < schemaAgain
+}
+
+func (k *kept) note(hash job.SchemaHash, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.at == nil || len(k.at) >= maxCompiled {
+		k.at = map[job.SchemaHash]time.Time{}
+	}
+	k.at[hash] = now
+}
+
+// keepSchemas keeps the schemas of all contracts.
 func (s *Server) keepSchemas(ctx context.Context, now *settings) error {
 	for name, t := range now.tasks {
-		for _, text := range [][]byte{t.Input, t.Output} {
-			if err := s.keepSchema(ctx, text); err != nil {
-				return fmt.Errorf("the schemas of task %q: %w", taskName(name), err)
-			}
+		if err := s.keepContract(ctx, t); err != nil {
+			return fmt.Errorf("the schemas of task %q: %w", taskName(name), err)
 		}
 	}
 	return nil
 }
 
-// keepSchema keeps a schema unless it was kept a moment ago. s.changing is held.
-func (s *Server) keepSchema(ctx context.Context, text []byte) error {
-	if text == nil {
-		return nil
+// keepContract keeps the schemas of a contract.
+func (s *Server) keepContract(ctx context.Context, t *task) error {
+	if err := s.keepSchema(ctx, t.input, t.Input); err != nil {
+		return err
 	}
-	now, hash := s.store.Now(), hashSchema(text)
-	if at, kept := s.putAt[hash]; kept && now.Sub(at) < schemaAgain {
+	return s.keepSchema(ctx, t.output, t.Output)
+}
+
+// keepSchema keeps a schema unless it was kept a moment ago; nil is none.
+func (s *Server) keepSchema(ctx context.Context, hash job.SchemaHash, text []byte) error {
+	now := s.store.Now()
+	if text == nil || s.kept.lately(hash, now) {
 		return nil
 	}
 	if _, err := s.store.PutSchema(ctx, text); err != nil {
 		return err
 	}
-	if len(s.putAt) >= maxCompiled {
-		clear(s.putAt)
-	}
-	s.putAt[hash] = now
+	s.kept.note(hash, now)
 	s.contracts.Store(true)
 	return nil
 }
@@ -231,25 +255,20 @@ func (s *Server) keepSchema(ctx context.Context, text []byte) error {
 // the store forgets one that no job has. Where that fails it is tried with the next
 // job; until then the contract itself has it.
 func (s *Server) keepUsed(ctx context.Context, now *settings, made []store.NewJob) {
-	var used []*task
+	var last *task
 	for i := range made {
-		if p := &made[i].Policy; p.Input != (job.SchemaHash{}) || p.Output != (job.SchemaHash{}) {
-			if t := now.tasks[lane.Task{Name: made[i].Task, Version: made[i].Version}]; t != nil && (len(used) == 0 || used[len(used)-1] != t) {
-				used = append(used, t)
-			}
+		p := &made[i].Policy
+		if p.Input == (job.SchemaHash{}) && p.Output == (job.SchemaHash{}) {
+			continue
 		}
-	}
-	if len(used) == 0 {
-		return
-	}
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	for _, t := range used {
-		for _, text := range [][]byte{t.Input, t.Output} {
-			if err := s.keepSchema(ctx, text); err != nil {
-				s.log.Warn("a schema could not be kept yet", "error", err)
-				return
-			}
+		t := now.tasks[lane.Task{Name: made[i].Task, Version: made[i].Version}]
+		if t == nil || t == last {
+			continue
+		}
+		last = t
+		if err := s.keepContract(ctx, t); err != nil {
+			s.log.Warn("a schema could not be kept yet", "error", err)
+			return
 		}
 	}
 }

@@ -42,7 +42,9 @@ type Hand interface {
 }
 
 // Selection chooses jobs for what is done to many. Zero fields let everything
-// pass. Jobs that were created, or failed, after Before are never among them.
+// pass. Jobs that were created, or failed, after Before are never among them, nor
+// are those of the relay's own queues where something is cancelled or deleted, but
+// for a queue that is named: what the relay took in was acknowledged to its sender.
 type Selection struct {
 	Filter
 	// Before is when the selection was made.

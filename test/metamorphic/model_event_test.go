@@ -62,7 +62,7 @@ func (m *model) tell(kind store.EventType, j *modelJob, e modelEvent) {
 		case strings.HasPrefix(j.Queue, "relay:events:"):
 			m.met["events of deliveries of events"]++
 			return
-		case strings.HasPrefix(j.Queue, "relay:") && kind != store.JobFailed && kind != store.JobCancelled:
+		case strings.HasPrefix(j.Queue, "relay:") && kind != store.JobFailed && kind != store.JobCancelled && kind != store.JobDeleted:
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package metamorphic
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
@@ -18,6 +19,8 @@ type modelReplay struct {
 func fits(a store.Action, s store.Selection, u store.Uncertainty, j *modelJob) bool {
 	died := j.Status == job.Failed
 	switch {
+	case s.Queue == "" && a != store.ActionRetry && strings.HasPrefix(j.Queue, "relay:"):
+		return false
 	case s.Queue != "" && s.Queue != j.Queue, s.Task != "" && s.Task != j.Task, s.Endpoint != "" && s.Endpoint != j.Endpoint,
 		s.Tag != "" && !slices.Contains(j.Tags, s.Tag), s.Status != "" && s.Status != j.Status, s.Reason != "" && s.Reason != j.Reason,
 		j.CreatedAt.After(s.Before), died && j.FinishedAt.After(s.Before),

@@ -68,7 +68,7 @@ type newEvent struct {
 
 // wantsEvent reports whether events of the type, about jobs of a queue, are
 // written. What the deliveries of events do is never one: each would make another.
-// Of the relay's other queues only what ends a job unasked is.
+// Of the relay's other queues only what a message is not delivered after is.
 func (s *state) wantsEvent(kind store.EventType, queue string) bool {
 	if !kind.Seldom() && !s.wanted[kind] {
 		return false
@@ -77,7 +77,7 @@ func (s *state) wantsEvent(kind store.EventType, queue string) bool {
 	case strings.HasPrefix(queue, store.EventQueue):
 		return false
 	case job.OfRelay(queue):
-		return kind == store.JobFailed || kind == store.JobCancelled
+		return kind == store.JobFailed || kind == store.JobCancelled || kind == store.JobDeleted
 	}
 	return true
 }

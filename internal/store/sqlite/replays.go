@@ -54,11 +54,13 @@ func candidatesOf(a store.Action) string {
 	return sqlReplayJobs
 }
 
-// fits reports whether a selection has a job, as far as what never changes tells. k
-// is its lane.
-func fits(sel *store.Selection, c candidate, k lane.Key) bool {
+// fits reports whether a selection has a job for an action, as far as what never
+// changes tells. k is its lane.
+func fits(a store.Action, sel *store.Selection, c candidate, k lane.Key) bool {
 	made := at(c.created)
 	switch {
+	case sel.Queue == "" && a != store.ActionRetry && job.OfRelay(k.Queue):
+		return false
 	case sel.Queue != "" && sel.Queue != k.Queue, sel.Task != "" && sel.Task != k.Task, sel.Endpoint != "" && sel.Endpoint != k.Endpoint:
 		return false
 	case !sel.Before.IsZero() && made.After(sel.Before):
@@ -139,7 +141,7 @@ func countCandidate(c *conn, p *store.Preview, lanes map[int64]lane.Key, a store
 		}
 		lanes[at.lane] = k
 	}
-	if !fits(sel, at, k) {
+	if !fits(a, sel, at, k) {
 		return nil
 	}
 	st, err := standingOf(c, at.seq)
@@ -328,7 +330,7 @@ func (t *tx) step(r *store.Replay, n int) error {
 		if l == nil {
 			return t.diverge("job %d is in lane %d, which is not there", c.seq, c.lane)
 		}
-		if !fits(&r.Selection, c, l.key) {
+		if !fits(r.Action, &r.Selection, c, l.key) {
 			continue
 		}
 		h, err := t.findSeq(c.seq, anyTime)

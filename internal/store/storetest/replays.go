@@ -172,6 +172,32 @@ var replayTests = []test{
 			r.Errorf("%d are left", len(left))
 		}
 	}},
+	{"what the relay keeps is cancelled and deleted only where its queue is named, and never without a trace", func(r *rig) {
+		mine, kept := r.put(newJob("q")), r.put(newJob("relay:web"))
+		r.h.Clock.Pass(time.Second)
+		for i, a := range []store.Action{store.ActionCancel, store.ActionDelete} {
+			p, err := r.Preview(r.ctx, a, store.Selection{}, store.RefuseUncertain)
+			r.must(err)
+			rp := r.replay(fmt.Sprint("rpl_all", i), a, store.Selection{})
+			if end := r.steps(rp.ID, 10); p.Jobs != 1 || end.Done != 1 {
+				r.Errorf("%s: %+v, %+v", a, p, end)
+			}
+		}
+		_, err := r.Job(r.ctx, mine)
+		r.refused("a look at what was deleted", err, store.ErrNotFound)
+		r.status(kept, job.Queued)
+		rp := r.replay("rpl_named", store.ActionDelete, store.Selection{Filter: store.Filter{Queue: "relay:web"}})
+		if end := r.steps(rp.ID, 10); end.Done != 1 {
+			r.Errorf("named: %+v", end)
+		}
+		told := false
+		for _, e := range r.read(store.EventFilter{}, 0).Events {
+			told = told || e.Type == store.JobDeleted && e.Job == kept
+		}
+		if !told {
+			r.Error("no event tells of the deletion")
+		}
+	}},
 	{"a reason, and when a job failed, choose dead letters for a delete too", func(r *rig) {
 		dead := r.died("q", 3)
 		r.h.Clock.Pass(time.Minute)
