@@ -73,6 +73,9 @@ func (f *choice) parse(now time.Time) (adminapi.Choice, error) {
 // moment reads a time: how long ago, or when.
 func moment(s string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, s); err == nil {
+		if at.IsZero() {
+			return at, fmt.Errorf("%q is a time that was not set; leave it out", s)
+		}
 		return at, nil
 	}
 	d, err := setting.ParseDuration(s)

@@ -231,6 +231,7 @@ func TestJobsUsage(t *testing.T) {
 		{"jobs create --queue emails --task t --key=", "pawl: --key is blank"},
 		{"jobs create --queue emails --task t --key a\x01b", "pawl: --key must be UTF-8 without control characters"},
 		{"jobs create --queue emails --task t --key " + strings.Repeat("k", 257), "pawl: --key is longer than 256 bytes"},
+		{"jobs list --before 0001-01-01T00:00:00Z", `pawl: --before: "0001-01-01T00:00:00Z" is a time that was not set`},
 		{"keys create --name= --scope admin -c " + jobsYAML, "pawl: --name is blank"},
 		{"keys create --name a --scope admn -c " + jobsYAML, `pawl: --scope, number 1: unknown scope "admn"`},
 		{"jobs list --limit 0", "--limit"},

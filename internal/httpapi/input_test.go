@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/internal/httpapi/wirejson"
 	"github.com/pawlhq/pawl/internal/problem"
 )
 
@@ -207,6 +208,14 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 		"/payload", "is missing; a job that carries nothing says null",
 		"/tags/1", "is there twice",
 		"/delay", "can't be said beside run_at")
+	// A time that a program did not set is no filter that lets everything pass.
+	const unset = "0001-01-01T00:00:00Z"
+	r.call("produce", "POST", "/v3/jobs", `{"queue":"emails","task":"t","payload":1,"run_at":"`+unset+`"}`).fails(problem.Invalid).faults(t, "/run_at", wirejson.ZeroTime)
+	for _, member := range []string{"created_after", "created_before", "failed_after", "failed_before"} {
+		r.call("operate", "POST", "/v3/replays", `{"action":"delete","filter":{"`+member+`":"`+unset+`"}}`).fails(problem.Invalid).faults(t, "/filter/"+member, wirejson.ZeroTime)
+	}
+	r.call("operate", "GET", "/v3/jobs?created_after="+unset+"&created_before="+unset, "").fails(problem.Invalid).faults(t,
+		"created_after", wirejson.ZeroTime, "created_before", wirejson.ZeroTime)
 	r.call("produce", "POST", "/v3/jobs", `[]`).fails(problem.Invalid).faults(t, "", "must be an object, not an array")
 	r.call("produce", "POST", "/v3/jobs", aJob, KeyHeader, "a\tb").fails(problem.Invalid).faults(t, KeyHeader, "must be UTF-8 without control characters")
 	for _, path := range []string{"/v3/jobs/job_1?x=1", "/v3/jobs/job_1/attempts/1/logs?x=1", "/v3/queues?x=1"} {

@@ -167,6 +167,8 @@ func (p *query) time(name string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		p.add(name, "must be a time in RFC 3339 such as 2026-12-01T03:00:00Z (a + in a query is %%2B)")
+	} else if t.IsZero() {
+		p.add(name, "%s", wirejson.ZeroTime)
 	}
 	return t
 }

@@ -168,7 +168,12 @@ func tooLong(text string) bool {
 	return err == nil
 }
 
-// Time reads a moment in RFC 3339; nil where it is none, which is a problem.
+// ZeroTime is what is wrong with a time that nobody set: to take it for one that was
+// left out would let everything pass.
+const ZeroTime = "is the zero time, which is a time that was not set; leave it out"
+
+// Time reads a moment in RFC 3339; nil where it is none or the zero time, which is a
+// problem.
 func (r *Reader) Time() *time.Time {
 	const example = "2026-12-01T03:00:00Z"
 	v, ok := r.scalar(jsontext.KindString, "a time written as text, such as \""+example+"\"")
@@ -178,6 +183,10 @@ func (r *Reader) Time() *time.Time {
 	t, err := time.Parse(time.RFC3339, unquote(v))
 	if err != nil {
 		r.Wrong("must be a time in RFC 3339 such as %s, not %s", example, short(v))
+		return nil
+	}
+	if t.IsZero() {
+		r.Wrong("%s", ZeroTime)
 		return nil
 	}
 	return &t
