@@ -219,10 +219,16 @@ func TestALimitedKeyMovesNothingOfAll(t *testing.T) {
 	r.make(`{"queue":"reports","task":"hidden","endpoint":"hidden","payload":1}`)
 	r.make(`{"queue":"emails","task":"seen","endpoint":"seen","payload":1}`)
 	as := func(method, path, body string) answer { return r.call("mail", method, path, body) }
+	// What its own workers register is its own to say, and to say again.
+	is[Task](r.put("/v3/tasks/both/1", `{"timeout":"1m"}`), 200)
+	for _, path := range []string{"/v3/tasks/mine/1", "/v3/tasks/mine/1", "/v3/tasks/mine/2", "/v3/tasks/seen/1", "/v3/tasks/both/1"} {
+		is[Task](as("PUT", path, `{"timeout":"1m"}`), 200)
+	}
 	for _, c := range [][3]string{
 		{"PUT", "/v3/queues/reports", `{}`}, {"DELETE", "/v3/queues/reports", ""}, {"GET", "/v3/queues/reports", ""}, {"PUT", "/v3/queues/new", `{}`},
 		{"PUT", "/v3/endpoints/seen", `{}`}, {"DELETE", "/v3/endpoints/seen", ""}, {"POST", "/v3/endpoints/seen/pause", ""}, {"POST", "/v3/endpoints/seen/circuit/reset", ""},
-		{"DELETE", "/v3/tasks/seen/1", ""},
+		{"DELETE", "/v3/tasks/seen/1", ""}, {"PUT", "/v3/tasks/hidden/1", `{}`}, {"PUT", "/v3/tasks/hidden/2", `{"repeat":"unsafe"}`},
+		{"PUT", "/v3/tasks/both/1", `{"update":true,"timeout":"2m"}`},
 	} {
 		as(c[0], c[1], c[2]).fails(problem.Forbidden)
 	}

@@ -89,6 +89,8 @@ func explain(err error) (problem.Document, time.Duration) {
 		return problem.Document{Type: problem.Unauthenticated, Detail: err.Error()}, 0
 	case errors.Is(err, jobserver.ErrManagedByFile):
 		return problem.Document{Type: problem.ManagedByFile, Detail: err.Error()}, 0
+	case errors.As(err, new(*jobserver.LimitedError)):
+		return problem.Document{Type: problem.Forbidden, Detail: err.Error()}, 0
 	case errors.As(err, new(*jobserver.UnknownError)):
 		return problem.Document{Type: problem.NotFound, Detail: err.Error()}, 0
 	case errors.Is(err, store.ErrNotFound):

@@ -105,6 +105,33 @@ func (e *ContractError) Error() string {
 	return b.String()
 }
 
+// LimitedError says that a key which is limited to queues may not do this to a task
+// that others have jobs of, or may have.
+type LimitedError struct{ Key, Why string }
+
+// Error says whose key it is and what is in the way.
+func (e *LimitedError) Error() string {
+	return fmt.Sprintf("the key %q is limited to queues, and %s: a key that is not has to do it", e.Key, e.Why)
+}
+
+// limited is a *LimitedError where the key may not register a contract of the task:
+// a new version is the one that jobs of every queue get from then on.
+func (s *Server) limited(ctx context.Context, by Principal, name lane.Task) error {
+	if len(by.Queues) == 0 {
+		return nil
+	}
+	lanes, err := s.store.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		if l.Lane.Task == name.Name && !by.Sees(l.Lane.Queue) {
+			return &LimitedError{by.Name, fmt.Sprintf("the task %q has jobs in other queues", name.Name)}
+		}
+	}
+	return nil
+}
+
 // Update says whether a contract that differs is replaced.
 type Update bool
 
@@ -161,7 +188,9 @@ func (s *Server) PutEndpoint(ctx context.Context, by Principal, name string, e E
 
 // PutTask registers the contract of a task's version. One that is there and says
 // the same stays as it is, whoever says it; one that differs is a *ContractError,
-// but for ReplaceContract. Other errors are those of PutQueue.
+// but for ReplaceContract. A key that is limited to queues replaces none, and
+// registers versions only of tasks that have no jobs in other queues, else it is a
+// *LimitedError. Other errors are those of PutQueue.
 func (s *Server) PutTask(ctx context.Context, by Principal, name lane.Task, t Task, u Update) error {
 	t = t.orDefaults()
 	var c checker
@@ -183,6 +212,12 @@ func (s *Server) PutTask(ctx context.Context, by Principal, name lane.Task, t Ta
 		if u != ReplaceContract {
 			return &ContractError{Task: name, Stored: had.Task, Asked: t, Members: members}
 		}
+		if len(by.Queues) > 0 {
+			return &LimitedError{by.Name, fmt.Sprintf("the contract of the task %q is of every queue's jobs", taskName(name))}
+		}
+	}
+	if err := s.limited(ctx, by, name); err != nil {
+		return err
 	}
 	if err := s.keepContract(ctx, newTask(t, Managed{}, time.Time{})); err != nil {
 		return err
