@@ -109,6 +109,9 @@ func (l *loader) checkSubscribed(o origin, w *writtenSubscription) {
 			l.suggestf(o.file, target(events[i]), e, l.opts.EventTypes, "unknown type of event %q", e)
 		}
 	}
+	if queues := child(o.node, "queues"); queues != nil && empty("queues") {
+		l.errorf(o.file, queues, "an empty list is about no queue; name queues, or leave it out for every queue")
+	}
 	if len(w.Queues) > MaxQueues {
 		l.errorf(o.file, find(o.node, "queues"), "more than %d queues", MaxQueues)
 	}

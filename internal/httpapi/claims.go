@@ -33,7 +33,7 @@ func readClaim(r *wirejson.Reader) jobserver.Want {
 		case "queues":
 			r.Array(jobserver.MaxQueues, "queues", func(int) { w.Queues = append(w.Queues, r.Text()) })
 		case "tasks":
-			r.Array(jobserver.MaxTasks, "tasks", func(int) { w.Tasks = append(w.Tasks, readTask(r)) })
+			r.Choice(jobserver.MaxTasks, "tasks", func(int) { w.Tasks = append(w.Tasks, readTask(r)) })
 		case "max":
 			w.Max = int(r.Int(1, jobserver.MaxBatch))
 		case "wait":

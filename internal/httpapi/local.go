@@ -68,7 +68,7 @@ func (a *api) createKey(q *request) error {
 			case "scopes":
 				r.Array(len(store.Scopes()), "scopes", func(int) { ask.Scopes = append(ask.Scopes, store.Scope(r.Text())) })
 			case "queues":
-				r.Array(jobserver.MaxQueues, "queues", func(int) { ask.Queues = append(ask.Queues, r.Text()) })
+				r.Choice(jobserver.MaxQueues, "queues", func(int) { ask.Queues = append(ask.Queues, r.Text()) })
 			case "expires_in":
 				expires = r.Duration()
 			}

@@ -64,6 +64,7 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 		"/name", "may hold A-Z, a-z, 0-9 and . _ : - only",
 		"/scopes/0", `unknown scope "prodcue"; known are produce, work, operate, admin; did you mean "produce"?`,
 		"/expires_in", "is past: the key would never be good")
+	r.call("", "POST", "/v3/keys", `{"name":"a","scopes":["produce"],"queues":[]}`).fails(problem.Invalid).faults(t, "/queues", "is empty; name some queues, or leave it out")
 }
 
 func TestABackupIsAStore(t *testing.T) {

@@ -24,7 +24,7 @@ func readSubscription(r *wirejson.Reader) (name string, s jobserver.Subscription
 		case "events":
 			r.Array(len(store.EventTypes()), "types", func(int) { s.Events = append(s.Events, oneOf(r, store.EventTypes()...)) })
 		case "queues":
-			r.Array(jobserver.MaxQueues, "queues", func(int) { s.Queues = append(s.Queues, nameOf(r)) })
+			r.Choice(jobserver.MaxQueues, "queues", func(int) { s.Queues = append(s.Queues, nameOf(r)) })
 		case "secret":
 			s.Secret = said(r)
 		}

@@ -33,7 +33,7 @@ type SubscriptionRequest struct {
 	Name   string   `json:"name" maxLength:"64" pattern:"^[A-Za-z0-9._:-]+$"`
 	URL    string   `json:"url" format:"uri" maxLength:"2048" doc:"An http or https URL that takes POST. Private addresses are refused after DNS unless the configuration allows them."`
 	Events []string `json:"events" minItems:"1" maxItems:"16" nullable:"false" doc:"Types of event, such as job.failed."`
-	Queues []string `json:"queues,omitzero" maxItems:"100" nullable:"false" doc:"Events of these queues alone. A key that is limited to queues has to say some of them."`
+	Queues []string `json:"queues,omitzero" minItems:"1" maxItems:"100" nullable:"false" doc:"Events of these queues alone. A key that is limited to queues has to say some of them."`
 	Secret string   `json:"secret,omitzero" maxLength:"256" doc:"Standard Webhooks: whsec_ and base64; one is made unless said."`
 }
 

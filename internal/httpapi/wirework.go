@@ -9,7 +9,7 @@ import (
 type ClaimRequest struct {
 	Worker  string   `json:"worker" minLength:"8" maxLength:"128" pattern:"^[A-Za-z0-9._:-]+$" doc:"The worker's id, the same as long as it lives."`
 	Queues  []string `json:"queues" minItems:"1" maxItems:"100" nullable:"false"`
-	Tasks   []string `json:"tasks,omitzero" maxItems:"1000" nullable:"false" doc:"name for every version or name@version; every task unless said."`
+	Tasks   []string `json:"tasks,omitzero" minItems:"1" maxItems:"1000" nullable:"false" doc:"name for every version or name@version; every task unless said."`
 	Max     int      `json:"max,omitzero" minimum:"1" maximum:"1000" doc:"How many jobs at most; 1 unless said."`
 	Wait    Duration `json:"wait,omitzero" doc:"How long to wait for the first: 0s to 60s; 20s unless said."`
 	ClaimID string   `json:"claim_id,omitzero" maxLength:"256" doc:"Asked again with the same id, a worker gets the same leases that still hold: of this key, and as far as the claim asks for their queues. Up to 256 bytes without control characters."`

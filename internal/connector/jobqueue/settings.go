@@ -52,6 +52,9 @@ func (s *SourceSettings) Check() []connector.Problem {
 	if len(s.Tasks) > maxTasks {
 		ps = append(ps, connector.Problem{Field: "tasks", Message: fmt.Sprintf("at most %d tasks can be named; leave tasks out to take all", maxTasks)})
 	}
+	if s.Tasks != nil && len(s.Tasks) == 0 {
+		ps = append(ps, connector.Problem{Field: "tasks", Message: "an empty list takes nothing; name tasks, or leave it out to take all"})
+	}
 	seen := map[string]bool{}
 	for i, t := range s.Tasks {
 		field := fmt.Sprintf("tasks[%d]", i)

@@ -24,6 +24,7 @@ func TestSettings(t *testing.T) {
 		{&jobqueue.DestinationSettings{Queue: long, Task: "a@1", Priority: -101}, []string{"queue", "task", "priority"}},
 		{&jobqueue.SourceSettings{Queue: "q"}, nil},
 		{&jobqueue.SourceSettings{Queue: "q", Tasks: []string{"a", "a@1", "b@2"}}, nil},
+		{&jobqueue.SourceSettings{Queue: "q", Tasks: []string{}}, []string{"tasks"}},
 		{&jobqueue.SourceSettings{Queue: "relay:web", Tasks: []string{"a", "a", "@1", "a@", "a@1@2"}}, []string{"queue", "tasks[1]", "tasks[2]", "tasks[3]", "tasks[4]"}},
 		{&jobqueue.SourceSettings{Queue: "q", Tasks: strings.Split(strings.Repeat("a,", 101), ",")[:101]}, append([]string{"tasks"}, tasks(1, 100)...)},
 	} {

@@ -301,6 +301,15 @@ func (r *Reader) unknown(members []string, quoted jsontext.Value) {
 	r.Wrong("unknown member; known are %s", strings.Join(members, ", "))
 }
 
+// Choice reads an array as Array does that, left out, stands for everything: an
+// empty one is a problem, since it would be the opposite of what it says.
+func (r *Reader) Choice(limit int, plural string, each func(i int)) {
+	before := r.Problems()
+	if r.Array(limit, plural, each) == 0 && r.Problems() == before && r.OK() {
+		r.Wrong("is empty; name some %s, or leave it out", plural)
+	}
+}
+
 // Array reads an array of at most limit elements of the kind that plural names:
 // it calls each for every one, to read it. More are one problem, and passed
 // over. It returns how many there were.
