@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -146,6 +147,16 @@ func (a *api) admit(q *request, c *call) error {
 		return forbidden("the key %q has the scope %s; the call needs %s", who.Name, scopeList(who.Scopes, "and"), scopeList(c.Scopes, "or"))
 	}
 	q.who, q.hold.key = who, who.ID
+	return nil
+}
+
+// good returns why a key that was good when its call began is not any more, revoked
+// or expired. Who waited is told nothing then. A key that can't be looked up is good
+// as it was.
+func (a *api) good(ctx context.Context, q *request) error {
+	if _, bad := a.server.Authenticate(ctx, q.secret); errors.Is(bad, jobserver.ErrUnauthenticated) {
+		return bad
+	}
 	return nil
 }
 

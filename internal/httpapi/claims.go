@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -99,8 +98,8 @@ func (a *api) stillGood(q *request, w *jobserver.Want, jobs []store.Claimed) err
 		return nil
 	}
 	ctx := context.WithoutCancel(q.Context()) // the leases are given, whoever is gone
-	_, bad := a.server.Authenticate(ctx, q.secret)
-	if !errors.Is(bad, jobserver.ErrUnauthenticated) { // what can't be looked up was good
+	bad := a.good(ctx, q)
+	if bad == nil {
 		return nil
 	}
 	back := make([]store.Report, len(jobs))

@@ -113,6 +113,9 @@ func (a *api) events(q *request) error {
 			if err := a.server.AwaitEvents(ctx, asked.after); err != nil && (!isDone(err) || q.Context().Err() != nil) {
 				return err
 			}
+			if err := a.good(q.Context(), q); err != nil {
+				return err
+			}
 			q.hold.shrink(0)
 			if read, err = a.readEvents(q, asked); err != nil {
 				return err

@@ -154,6 +154,9 @@ func (a *api) get(q *request) error {
 		if err := a.awaitEnd(q, wait); err != nil {
 			return err
 		}
+		if err := a.good(q.Context(), q); err != nil {
+			return err
+		}
 		if j, err = a.job(q); err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -26,6 +25,8 @@ const (
 	// slower is cut off, and comes back by its cursor: nothing waits for it in
 	// memory.
 	streamWrite = 10 * time.Second
+	// keyAgain is after how long the key of a stream that sends is looked at again.
+	keyAgain = time.Second
 	// streamPage is how many events are read and written at once.
 	streamPage = 16
 	// streamRetry is what a reader is told to wait before it comes back.
@@ -162,14 +163,11 @@ func (a *api) stillOpen(ctx context.Context, s *stream) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if time.Since(s.checked) < StreamBeat {
+	if time.Since(s.checked) < keyAgain {
 		return nil
 	}
 	s.checked = time.Now()
-	if _, bad := a.server.Authenticate(ctx, s.q.secret); errors.Is(bad, jobserver.ErrUnauthenticated) {
-		return bad // what can't be looked up was good
-	}
-	return nil
+	return a.good(ctx, s.q)
 }
 
 // beat returns once there are events behind the cursor. While there are none it

@@ -191,6 +191,7 @@ type quiet struct {
 	revoked time.Time
 	events  []store.Event
 	asked   int
+	came    chan struct{} // says that there are events; nil never does
 }
 
 func (s *quiet) Cursor(context.Context, string) (int64, error)       { return moment.Unix(), nil }
@@ -207,8 +208,12 @@ func (s *quiet) Events(_ context.Context, _ store.EventFilter, after int64, limi
 }
 
 func (s *quiet) AwaitEvents(ctx context.Context, _ int64) error {
-	<-ctx.Done()
-	return ctx.Err()
+	select {
+	case <-s.came:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (s *quiet) KeyByHash(context.Context, [32]byte) (store.Key, error) {
@@ -278,6 +283,24 @@ func TestAStreamBeats(t *testing.T) {
 		}
 		if open.all != 0 || len(open.ofKey) != 0 {
 			t.Errorf("%+v", open)
+		}
+	})
+}
+
+// What comes a second after the revocation is sent to nobody.
+func TestAStreamSendsNothingToABadKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := &quiet{came: make(chan struct{})}, &reader{header: http.Header{}}
+		_, end, ended, _ := streamIn(t, s, w)
+		defer end()
+		time.Sleep(time.Second)
+		s.mu.Lock()
+		s.revoked, s.events = moment, []store.Event{{ID: 42, Type: store.JobFailed, At: moment}}
+		s.mu.Unlock()
+		s.came <- struct{}{}
+		<-ended
+		if diff := cmp.Diff([]string{"retry: 2000\nid: 41\n\n"}, w.got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }

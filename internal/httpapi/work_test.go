@@ -6,7 +6,9 @@ package httpapi
 // is not clean; a wait that the listener's deadlines cut.
 
 import (
+	"context"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/problem"
 	"github.com/pawlhq/pawl/internal/store"
+	"github.com/pawlhq/pawl/internal/store/sqlite"
 )
 
 func TestAClaimIsWhatTheWorkerAskedFor(t *testing.T) {
@@ -350,6 +353,48 @@ func TestManyAtOnce(t *testing.T) {
 	all := is[Queues](r.call("operate", "GET", "/v3/queues", ""), 200).Queues[0].Counts
 	if diff := cmp.Diff(Counts{Succeeded: callers * each}, all); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// waited says when somebody waits.
+type waited struct {
+	store.Store
+	waits chan struct{}
+}
+
+func (s *waited) AwaitEnd(ctx context.Context, id string) error {
+	s.waits <- struct{}{}
+	return s.Store.AwaitEnd(ctx, id)
+}
+
+func (s *waited) AwaitEvents(ctx context.Context, after int64) error {
+	s.waits <- struct{}{}
+	return s.Store.AwaitEvents(ctx, after)
+}
+
+// What a call waited for is told to no key that was revoked meanwhile.
+func TestAKeyThatEndsWhileItsCallWaits(t *testing.T) {
+	file, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	seen := &waited{file, make(chan struct{}, 10)}
+	r := rigOn(t, file, seen)
+	made := r.make(aJob)
+	read := is[Events](r.call("operate", "GET", "/v3/events", ""), 200)
+	paths := []string{"/v3/jobs/" + made.ID + "?wait=60s", "/v3/events?wait=60s&cursor=" + read.NextCursor}
+	done := make(chan answer, len(paths))
+	for _, path := range paths {
+		go func() { done <- r.call("operate", "GET", path, "") }()
+		<-seen.waits
+	}
+	if err := r.store.RevokeKey(t.Context(), "operate"); err != nil {
+		t.Fatal(err)
+	}
+	is[Job](r.call("admin", "POST", "/v3/jobs/"+made.ID+"/cancel", ""), 200)
+	for range paths {
+		(<-done).fails(problem.Unauthenticated)
 	}
 }
 
