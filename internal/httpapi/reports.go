@@ -212,6 +212,7 @@ func (a *api) report(q *request) error {
 			return err
 		}
 	}
+	a.server.Refused(s.bad)
 	const row = 160
 	now := a.store.Now()
 	b := append(appendTime(append(make([]byte, 0, 64+row*len(s.all)), `{"now":`...), now), `,"results":[`...)

@@ -254,6 +254,15 @@ func TestABadReportFailsAlone(t *testing.T) {
 	if only[0].Status != "invalid" || only[1].Status != "invalid" {
 		t.Errorf("%+v", only)
 	}
+	invalid := 0
+	for _, a := range append(got, only...) {
+		if a.Status == "invalid" {
+			invalid++
+		}
+	}
+	if n := is[Stats](r.call("operate", "GET", "/v3/stats", ""), 200).All.Totals.Invalid; n != int64(invalid) {
+		t.Errorf("%d reports are counted as invalid, %d were", n, invalid)
+	}
 }
 
 func TestTextThatIsNotCleanIsKept(t *testing.T) {

@@ -77,6 +77,10 @@ func (s *Server) Report(ctx context.Context, worker string, reports []store.Repo
 	return answers, nil
 }
 
+// Refused counts reports that could not be read, beside those that Report finds
+// invalid.
+func (s *Server) Refused(n int) { s.totals.invalid.Add(int64(n)) }
+
 // holdAgainst holds the results of a request against the schemas that their jobs
 // were created with. A schema that is not there, or can't be used, refuses no
 // result: that the work was done is worth more.
