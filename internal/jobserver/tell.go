@@ -2,6 +2,7 @@ package jobserver
 
 import (
 	"context"
+	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"log/slog"
 	"maps"
@@ -109,7 +110,12 @@ func eventAttrs(e store.Event) (all []slog.Attr) {
 		Why    string `json:"why"`
 		Until  string `json:"held_until"`
 		Retry  string `json:"retry_at"`
-		Error  struct {
+		Action string `json:"action"`
+		// As it stands there: a line is for people.
+		Filter  jsontext.Value `json:"filter"`
+		Done    int64          `json:"done"`
+		Skipped int64          `json:"skipped"`
+		Error   struct {
 			Type    string `json:"type"`
 			Message string `json:"message"`
 		} `json:"error"`
@@ -117,6 +123,11 @@ func eventAttrs(e store.Event) (all []slog.Attr) {
 	_ = json.Unmarshal(e.Data, &data) // the store wrote it; what can't be read says nothing
 	add("reason", data.Reason)
 	add("state", data.State)
+	add("action", data.Action)
+	add("filter", string(data.Filter))
+	if data.Action != "" {
+		all = append(all, slog.Int64("done", data.Done), slog.Int64("skipped", data.Skipped))
+	}
 	add("why", data.Why)
 	add("by", data.By)
 	add("until", data.Until)

@@ -64,6 +64,20 @@ func TestTheLogTellsWhatHappened(t *testing.T) {
 		t.Errorf("the circuit's opening is told %d times:\n%s", n, out.String())
 	}
 
+	// What is done to many jobs is told with what, to which and how many.
+	out.Reset()
+	clock.step(time.Second)
+	made, err := s.AddReplay(t.Context(), ops, NewReplay{Action: store.ActionDelete, Selection: store.Selection{Filter: store.Filter{Queue: "emails", Status: job.Failed}}})
+	must(t, err)
+	_, err = st.StepReplay(t.Context(), made.ID, 100)
+	must(t, err)
+	_, err = tell.step(t.Context())
+	must(t, err)
+	want := `msg="a replay moved on" subject=` + made.ID + ` state=done action=delete filter="{\"queue\":\"emails\",\"status\":\"failed\"}" done=30 skipped=0`
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("no line has %s:\n%s", want, out.String())
+	}
+
 	// Neither it nor the next server tells any of it again.
 	out.Reset()
 	for _, next := range []*teller{tell, {server: s, after: opened(t, st, c).tellFrom}} {

@@ -31,6 +31,25 @@ type Told struct {
 	RetryAt    time.Time   `json:"retry_at"`
 	HeldUntil  time.Time   `json:"held_until"`
 	Synthetic  bool        `json:"synthetic"`
+
+	Action  store.Action `json:"action"`
+	Filter  *ToldFilter  `json:"filter"`
+	Done    int64        `json:"done"`
+	Skipped int64        `json:"skipped"`
+}
+
+// ToldFilter is which jobs a replay is about.
+type ToldFilter struct {
+	Queue         string     `json:"queue"`
+	Task          string     `json:"task"`
+	Endpoint      string     `json:"endpoint"`
+	Status        job.Status `json:"status"`
+	Reason        job.Reason `json:"reason"`
+	Tag           string     `json:"tag"`
+	CreatedAfter  time.Time  `json:"created_after"`
+	CreatedBefore time.Time  `json:"created_before"`
+	FailedAfter   time.Time  `json:"failed_after"`
+	FailedBefore  time.Time  `json:"failed_before"`
 }
 
 // understand reads the Data of events that a store returned.

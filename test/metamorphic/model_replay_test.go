@@ -89,7 +89,15 @@ func (m *model) replayIs(r *modelReplay, s store.ReplayState, by, why string) {
 	if s == store.ReplayDone || s == store.ReplayCancelled {
 		r.EndedAt = m.now
 	}
-	m.tell(store.ReplayMoved, nil, modelEvent{Event: store.Event{Subject: r.ID}, Told: Told{State: string(s), By: by, Why: why}})
+	m.tellReplay(r, by)
+}
+
+func (m *model) tellReplay(r *modelReplay, by string) {
+	s := r.Selection
+	m.tell(store.ReplayMoved, nil, modelEvent{Event: store.Event{Subject: r.ID}, Told: Told{
+		State: string(r.State), By: by, Why: r.Why, Action: r.Action, Done: r.Done, Skipped: r.Skipped,
+		Filter: &ToldFilter{s.Queue, s.Task, s.Endpoint, s.Status, s.Reason, s.Tag, s.CreatedAfter, s.CreatedBefore, s.FailedAfter, s.FailedBefore},
+	}})
 }
 
 // ahead are the jobs that a replay has not come to and that fit it.

@@ -77,7 +77,7 @@ func (h *history) addReplay(a store.Action, s store.Selection, u store.Uncertain
 	}}
 	h.must(h.store.AddReplay(h.ctx, r.Replay))
 	h.model.replays[r.ID] = r
-	h.model.tell(store.ReplayMoved, nil, modelEvent{Event: store.Event{Subject: r.ID}, Told: Told{State: string(state), By: "ops"}})
+	h.model.tellReplay(r, "ops")
 	return r
 }
 

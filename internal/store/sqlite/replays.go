@@ -199,7 +199,7 @@ func (s *Store) AddReplay(ctx context.Context, r store.Replay) error {
 		if _, err := t.exec(sqlReplaysOld, store.KeptReplays); err != nil {
 			return err
 		}
-		t.subjectEvent(store.ReplayMoved, r.ID, eventData{State: string(r.State), By: r.CreatedBy})
+		t.replayMoved(&r, r.CreatedBy)
 		return nil
 	})
 }
@@ -274,7 +274,7 @@ func (t *tx) moveReplay(r *store.Replay, to store.ReplayState, by, why string) {
 	if to == store.ReplayDone || to == store.ReplayCancelled {
 		r.EndedAt = at(t.now)
 	}
-	t.subjectEvent(store.ReplayMoved, r.ID, eventData{State: string(to), By: by, Why: why})
+	t.replayMoved(r, by)
 }
 
 // MoveReplay sets the state where the move is legal.
