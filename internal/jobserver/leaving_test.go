@@ -39,8 +39,9 @@ func TestALeavingQueue(t *testing.T) {
 	if got := take(t, s.Messages(), "reports"); got.LeaseFor != DefaultLease {
 		t.Errorf("a lease of %v of a queue that stays, want %v", got.LeaseFor, DefaultLease)
 	}
-	if _, err := s.Create(t.Context(), Principal{}, []New{{Queue: "emails", Task: "t"}}); err == nil {
-		t.Error("a producer finds the queue")
+	_, err := s.Create(t.Context(), Principal{}, []New{{Queue: "emails", Task: "t", Payload: []byte(`1`)}})
+	if bad, ok := errors.AsType[*InvalidError](err); !ok || len(bad.Problems) != 1 || bad.Problems[0].Pointer != "/queue" {
+		t.Errorf("a producer finds the queue: %v", err)
 	}
 	if _, there := s.Queues()["emails"]; there {
 		t.Error("the queue is in the list")
