@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json/v2"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/core/duration"
@@ -24,8 +25,16 @@ func (q *request) marshal(status int, v any) error {
 func (q *request) slice() (jobserver.Slice, error) {
 	p := q.query("limit", "cursor")
 	part := jobserver.Slice{After: p.text("cursor"), Limit: p.limit(store.MaxPage)}
+	name, version, versioned := strings.Cut(part.After, "@") // of a task
+	if part.After != "" && (job.BadName(name) != "" || versioned && job.BadName(version) != "") {
+		return part, noCursor
+	}
 	return part, p.err()
 }
+
+// noCursor refuses a cursor that somebody made up: a list that began anew for it
+// would have no end.
+var noCursor = invalid("cursor", "is none that this list gave out; begin without one")
 
 // text writes a length of time; nil was not said.
 func text(d *time.Duration) *Duration {

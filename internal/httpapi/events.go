@@ -89,6 +89,13 @@ func words[T ~string](p *query, name string, known []T) []T {
 func (a *api) events(q *request) error {
 	p := q.query(eventParameters...)
 	wait := p.wait("wait")
+	if q.streams() {
+		for _, name := range []string{"limit", "wait"} {
+			if _, said := p.values[name]; said {
+				p.add(name, "is of pages; leave it out of a stream")
+			}
+		}
+	}
 	asked, err := q.askedEvents(p)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (a *api) list(q *request) error {
 	}
 	page, err := a.server.List(q.Context(), f)
 	if errors.Is(err, store.ErrBadCursor) {
-		return invalid("cursor", "is none that this list gave out; begin without one")
+		return noCursor
 	}
 	if err != nil {
 		return err

@@ -155,7 +155,10 @@ func TestAListIsWhatTheFilterSays(t *testing.T) {
 	if diff := cmp.Diff([]string{ids[4], ids[3], ids[2], ids[1], ids[0]}, walked); diff != "" {
 		t.Errorf("page by page (-want +got):\n%s", diff)
 	}
-	r.call("operate", "GET", "/v3/jobs?cursor=junk", "").fails(problem.Invalid).faults(t, "cursor", "is none that this list gave out; begin without one")
+	for _, path := range []string{"/v3/jobs?cursor=junk", "/v3/queues?cursor=a%20b", "/v3/tasks?cursor=a@", "/v3/endpoints?cursor=%2F", "/v3/replays?cursor=rpl_none"} {
+		r.call("operate", "GET", path, "").fails(problem.Invalid).faults(t, "cursor", "is none that this list gave out; begin without one")
+	}
+	r.call("operate", "GET", "/v3/jobs?status=faild", "").fails(problem.Invalid).faults(t, "status", `is the unknown "faild"; did you mean failed?`)
 	r.call("operate", "GET", "/v3/jobs?status=done&statsu=queued&limit=501&limit=2&queue=a/b&task=&created_after=now&reason=x&dead_letter=no&zzzzzzzz=1", "").
 		fails(problem.Invalid).faults(t,
 		"limit", "is there 2 times; say it once",

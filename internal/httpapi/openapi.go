@@ -85,7 +85,7 @@ var (
 var eventParams = []param{
 	{"type", "query", "Events of these types, parted by commas.", textSchema},
 	{"queue", "query", "Events of these queues, parted by commas.", textSchema},
-	{"limit", "query", "At most so many; 100 unless said.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.EventsPage))}},
+	{"limit", "query", "At most so many; 100 unless said. Of pages.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(store.EventsPage))}},
 	{"cursor", "query", "next_cursor of the page before, or the id of an event: what is behind it. Without one a page begins with the oldest event, a stream with what happens from now on.", textSchema},
 	{"wait", "query", "Where there is nothing behind the cursor, wait so long for something: up to 60s. Of pages.", waitSchema},
 	{LastEventHeader, "header", "Of a stream: the id of the event that came last; it goes before cursor.", textSchema},

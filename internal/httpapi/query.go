@@ -138,7 +138,11 @@ func word[T ~string](p *query, name string, words []T) T {
 		for i, w := range words {
 			texts[i] = string(w)
 		}
-		p.add(name, "must be one of %s", strings.Join(texts, ", "))
+		if near := nearest.To(string(s), texts); near != "" {
+			p.add(name, "is the unknown %q; did you mean %s?", cut(string(s)), near)
+		} else {
+			p.add(name, "must be one of %s", strings.Join(texts, ", "))
+		}
 	}
 	return s
 }

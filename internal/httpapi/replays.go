@@ -161,6 +161,9 @@ func (a *api) listReplays(q *request) error {
 		return err
 	}
 	all, next, err := a.server.Replays(q.Context(), q.who, limit, before)
+	if errors.Is(err, store.ErrNotFound) {
+		return noCursor
+	}
 	if err != nil {
 		return err
 	}

@@ -131,6 +131,11 @@ func TestAStreamIsFollowedAndTakenUpAgain(t *testing.T) {
 	}
 }
 
+func TestAStreamHasNoPages(t *testing.T) {
+	newRig(t).call("operate", "GET", "/v3/events?limit=1&wait=1s", "", "Accept", "text/event-stream").fails(problem.Invalid).faults(t,
+		"limit", "is of pages; leave it out of a stream", "wait", "is of pages; leave it out of a stream")
+}
+
 func TestAStreamEndsWhenItsServerStops(t *testing.T) {
 	r := newRig(t)
 	s := r.follow("operate", "/v3/events")

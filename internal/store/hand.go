@@ -73,8 +73,9 @@ type Replays interface {
 	// AddReplay stores one, and forgets those that are over and have KeptReplays
 	// newer ones. ErrTooMany where MaxReplays are not over.
 	AddReplay(ctx context.Context, r Replay) error
-	// Replay returns one, ErrNotFound. ListReplays returns the newest first,
-	// RunningReplays those that are ReplayRunning, the oldest first.
+	// Replay returns one, ErrNotFound. ListReplays returns the newest first, those
+	// that are older than before where that is not "": ErrNotFound where it is not
+	// there. RunningReplays returns those that are ReplayRunning, the oldest first.
 	Replay(ctx context.Context, id string) (Replay, error)
 	ListReplays(ctx context.Context, limit int, before string) ([]Replay, error)
 	RunningReplays(ctx context.Context) ([]Replay, error)

@@ -5,6 +5,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -18,7 +19,8 @@ const (
 	sqlReplaySet  = "UPDATE replay SET state=?, body=? WHERE id=?"
 	sqlReplay     = "SELECT body FROM replay WHERE id=?"
 	sqlReplayOpen = "SELECT count(*) FROM replay WHERE state IN ('in_review', 'running', 'paused', 'stopped')"
-	sqlReplays    = "SELECT body FROM replay WHERE n < coalesce((SELECT n FROM replay WHERE id=?), ?) ORDER BY n DESC LIMIT +?"
+	sqlReplayN    = "SELECT n FROM replay WHERE id=?"
+	sqlReplays    = "SELECT body FROM replay WHERE n < ? ORDER BY n DESC LIMIT +?"
 	sqlReplaysRun = "SELECT body FROM replay WHERE state='running' ORDER BY n LIMIT +?"
 	sqlReplaysOld = "DELETE FROM replay WHERE n <= (SELECT max(n) FROM replay) - ? AND state IN ('done', 'cancelled')"
 	sqlBrought    = "INSERT INTO brought(seq, replay) VALUES (?, ?) ON CONFLICT(seq) DO UPDATE SET replay=excluded.replay"
@@ -226,13 +228,23 @@ func (s *Store) Replay(ctx context.Context, id string) (r store.Replay, err erro
 
 // ListReplays returns the newest first.
 func (s *Store) ListReplays(ctx context.Context, limit int, before string) (all []store.Replay, err error) {
-	err = s.readers.use(ctx, func(c *conn) error {
+	err = s.readers.view(ctx, func(c *conn) error {
 		all = nil
+		from := int64(math.MaxInt64)
+		if before != "" {
+			there, err := c.one(sqlReplayN, func(row *row) error { from = row.int(0); return nil }, before)
+			if err == nil && !there {
+				err = store.ErrNotFound
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return c.each(sqlReplays, func(row *row) error {
 			r, err := decodeReplay(row.text(0))
 			all = append(all, r)
 			return err
-		}, before, int64(1<<62), min(max(limit, 1), store.MaxPage))
+		}, from, min(max(limit, 1), store.MaxPage))
 	})
 	return all, err
 }

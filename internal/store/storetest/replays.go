@@ -278,6 +278,8 @@ var replayTests = []test{
 		if len(list) != 2 || list[0].ID != "rpl_x099" {
 			r.Errorf("%+v", list)
 		}
+		_, err = r.ListReplays(r.ctx, 500, "rpl_none")
+		r.refused("a list behind a replay that is not there", err, store.ErrNotFound)
 		next, err := r.ListReplays(r.ctx, 500, list[1].ID)
 		r.must(err)
 		if len(next) != 99 || next[98].ID != "rpl_1" || next[98].State != store.ReplayCancelled {
