@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl/internal/core/nearest"
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -134,7 +135,7 @@ func (a *api) events(q *request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendEvent(b, &read.Events[i])
+		b = jobserver.AppendEvent(b, &read.Events[i])
 	}
 	b = strconv.AppendInt(append(b, `],"next_cursor":"`...), read.Next, 10)
 	b = appendFlag(append(b, `","gone":`...), read.Gone)
@@ -156,36 +157,4 @@ func (a *api) readEvents(q *request, asked eventsAsked) (store.EventsRead, error
 		size += 2 * (256 + len(read.Events[i].Data))
 	}
 	return read, q.hold.fit(ctx, before+int64(size))
-}
-
-// appendEvent writes one event.
-func appendEvent(b []byte, e *store.Event) []byte {
-	b = strconv.AppendInt(append(b, `{"id":"`...), e.ID, 10)
-	b = appendText(append(b, `","type":`...), string(e.Type))
-	b = appendTime(append(b, `,"at":`...), e.At)
-	b = appendSaid(b, `,"job":`, e.Job)
-	b = appendSaid(b, `,"queue":`, e.Queue)
-	b = appendSaid(b, `,"task":`, e.Task)
-	b = appendSaid(b, `,"version":`, e.Version)
-	b = appendSaid(b, `,"endpoint":`, e.Endpoint)
-	switch e.Type {
-	case store.ReplayMoved:
-		b = appendSaid(b, `,"replay":`, e.Subject)
-	case store.SubscriptionGone:
-		b = appendSaid(b, `,"subscription":`, e.Subject)
-	default:
-	}
-	b = append(b, `,"data":`...)
-	if len(e.Data) == 0 {
-		return append(b, `{}}`...)
-	}
-	return append(append(b, e.Data...), '}')
-}
-
-// appendSaid writes a member that is left out where there is nothing to say.
-func appendSaid(b []byte, member, s string) []byte {
-	if s == "" {
-		return b
-	}
-	return appendText(append(b, member...), s)
 }

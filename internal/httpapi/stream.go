@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
@@ -210,7 +211,7 @@ func (s *stream) events(read *store.EventsRead) error {
 		e := &read.Events[i]
 		b = strconv.AppendInt(append(b, "id: "...), e.ID, 10)
 		b = append(append(b, "\nevent: "...), e.Type...)
-		b = append(appendEvent(append(b, "\ndata: "...), e), "\n\n"...)
+		b = append(jobserver.AppendEvent(append(b, "\ndata: "...), e), "\n\n"...)
 	}
 	if len(b) == 0 {
 		return nil

@@ -2,43 +2,42 @@ package jobserver
 
 import (
 	"encoding/json/jsontext"
-	"encoding/json/v2"
 	"strconv"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/store"
 )
 
-// eventJSON is the form of an event on the wire.
-type eventJSON struct {
-	ID           string          `json:"id"`
-	Type         store.EventType `json:"type"`
-	At           string          `json:"at"`
-	Job          string          `json:"job,omitzero"`
-	Queue        string          `json:"queue,omitzero"`
-	Task         string          `json:"task,omitzero"`
-	Version      string          `json:"version,omitzero"`
-	Endpoint     string          `json:"endpoint,omitzero"`
-	Replay       string          `json:"replay,omitzero"`
-	Subscription string          `json:"subscription,omitzero"`
-	Data         jsontext.Value  `json:"data"`
-}
-
-// EventJSON is an event as subscriptions get it and /v3/events writes it.
-func EventJSON(e store.Event) ([]byte, error) {
-	w := eventJSON{
-		ID: strconv.FormatInt(e.ID, 10), Type: e.Type, At: e.At.UTC().Format(job.TimeForm), Job: e.Job, Queue: e.Queue,
-		Task: e.Task, Version: e.Version, Endpoint: e.Endpoint, Data: e.Data,
-	}
-	if len(w.Data) == 0 {
-		w.Data = jsontext.Value("{}")
-	}
+// AppendEvent writes an event as subscriptions get it and /v3/events has it. What
+// there is nothing to say of is left out, but for data, which is {} then.
+func AppendEvent(b []byte, e *store.Event) []byte {
+	b = strconv.AppendInt(append(b, `{"id":"`...), e.ID, 10)
+	b = appendMember(append(b, '"'), "type", string(e.Type))
+	b = append(e.At.UTC().AppendFormat(append(b, `,"at":"`...), job.TimeForm), '"')
+	b = appendMember(b, "job", e.Job)
+	b = appendMember(b, "queue", e.Queue)
+	b = appendMember(b, "task", e.Task)
+	b = appendMember(b, "version", e.Version)
+	b = appendMember(b, "endpoint", e.Endpoint)
 	switch e.Type {
 	case store.ReplayMoved:
-		w.Replay = e.Subject
+		b = appendMember(b, "replay", e.Subject)
 	case store.SubscriptionGone:
-		w.Subscription = e.Subject
+		b = appendMember(b, "subscription", e.Subject)
 	default:
 	}
-	return json.Marshal(w)
+	b = append(b, `,"data":`...)
+	if len(e.Data) == 0 {
+		return append(b, `{}}`...)
+	}
+	return append(append(b, e.Data...), '}')
+}
+
+func appendMember(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
+	}
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	b, _ = jsontext.AppendQuote(b, text) // an error is text that is no UTF-8: U+FFFD stands for it
+	return b
 }

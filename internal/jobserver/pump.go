@@ -202,10 +202,7 @@ func (p *pump) deliveries(ctx context.Context, e store.Event) ([]store.NewJob, e
 	if err != nil {
 		return nil, err
 	}
-	body, err := EventJSON(e)
-	if err != nil {
-		return nil, err
-	}
+	body := AppendEvent(nil, &e)
 	q := p.server.settings.Load().events
 	var jobs []store.NewJob
 	for _, to := range p.sub.places() {
