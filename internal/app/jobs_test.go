@@ -26,6 +26,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/core/message"
+	"github.com/pawlhq/pawl/internal/httpapi"
 	"github.com/pawlhq/pawl/internal/jobserver"
 	"github.com/pawlhq/pawl/internal/store"
 )
@@ -85,10 +86,10 @@ func (w *world) told(words ...string) bool {
 	return false
 }
 
-// makeKey makes a key, over the control calls.
-func (r *runningApp) makeKey(name string, scopes, queues []string) string {
+// makeKey makes a key, over the control calls: for every queue, or for some.
+func (r *runningApp) makeKey(name string, scopes []store.Scope, queues ...string) string {
 	r.Helper()
-	ask, err := json.Marshal(map[string]any{"name": name, "scopes": scopes, "queues": queues})
+	ask, err := json.Marshal(httpapi.KeyRequest{Name: name, Scopes: scopes, Queues: queues})
 	must(r.T, err)
 	req, err := http.NewRequest(http.MethodPost, "http://pawl/v3/keys", strings.NewReader(string(ask)))
 	must(r.T, err)
@@ -380,8 +381,8 @@ func TestWhoMayCall(t *testing.T) {
 	ep, w := newEndpoint(t), newWorld(t)
 	w.write(strings.Replace(w.jobsConf(ep.URL, "{ queues: { q: {} } }"), `listen: "127.0.0.1:2"`, `listen: "127.0.0.1:2", keys: [ `+own+` ]`, 1))
 	a := w.start()
-	admin, operator, worker := w.key(), a.makeKey("operator", []string{"operate"}, []string{}), a.makeKey("worker", []string{"work", "produce"}, []string{})
-	narrow := a.makeKey("narrow", []string{"operate"}, []string{"q"})
+	admin, operator, worker := w.key(), a.makeKey("operator", []store.Scope{store.ScopeOperate}), a.makeKey("worker", []store.Scope{store.ScopeWork, store.ScopeProduce})
+	narrow := a.makeKey("narrow", []store.Scope{store.ScopeOperate}, "q")
 	for _, c := range []struct {
 		path, key string
 		want      int

@@ -313,7 +313,13 @@ func (p Principal) seesSubscription(s Subscription) bool {
 // Subscription returns one. store.ErrNotFound, as an *UnknownError.
 func (s *Server) Subscription(ctx context.Context, by Principal, name string) (SubscriptionState, error) {
 	all, err := s.Subscriptions(ctx, by)
-	return one(all, err, func(st SubscriptionState) bool { return st.Name == name }, func() error { return &UnknownError{Kind: store.SubscriptionDefinition, Name: name} })
+	if err != nil {
+		return SubscriptionState{}, err
+	}
+	if i := slices.IndexFunc(all, func(st SubscriptionState) bool { return st.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	return SubscriptionState{}, &UnknownError{Kind: store.SubscriptionDefinition, Name: name}
 }
 
 // ResumeSubscription lets a subscription go on that was disabled, from where it
