@@ -28,19 +28,29 @@ func (a *API) resume(w http.ResponseWriter, r *http.Request) {
 	a.setPaused(w, r, "resumed", a.opts.Relay.ResumeSource, a.opts.Fleet.Resume)
 }
 
+// Moved is the answer to a pause or a resumption: of the source, the destination, or
+// both where they have one name.
+type Moved struct {
+	Pull
+	Moved []string `json:"moved"`
+}
+
 // setPaused pauses or resumes the source and the destination of the name.
-func (a *API) setPaused(w http.ResponseWriter, r *http.Request, what string, ways ...func(string) bool) {
+func (a *API) setPaused(w http.ResponseWriter, r *http.Request, what string, source, destination func(string) bool) {
 	var l Lever
 	if !decode(w, r, &l) {
 		return
 	}
 	a.opts.Levers.turn.Lock()
 	defer a.opts.Levers.turn.Unlock()
-	known := false
-	for _, move := range ways {
-		known = move(l.Name) || known
+	var moved []string
+	if source(l.Name) {
+		moved = append(moved, "source")
 	}
-	if !known {
+	if destination(l.Name) {
+		moved = append(moved, "destination")
+	}
+	if len(moved) == 0 {
 		fail(w, problem.BadRequest, fmt.Sprintf("there is no source or destination %q", l.Name))
 		return
 	}
@@ -52,7 +62,7 @@ func (a *API) setPaused(w http.ResponseWriter, r *http.Request, what string, way
 		a.opts.Levers.release(pauseLever, l.Name)
 	}
 	a.tellLever(l.Name, what, l.By, now)
-	answer(w, p)
+	answer(w, Moved{p, moved})
 }
 
 // tellLever sends the event of a lever that was moved.

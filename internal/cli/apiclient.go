@@ -219,7 +219,11 @@ func (f *apiFlags) add(c *cobra.Command) {
 
 // api returns a client of the server that the flags and the environment name.
 func (sh *shell) api(f *apiFlags) (*apiClient, error) {
-	base := orElse(f.server, os.Getenv(serverEnv))
+	said, err := fromEnv(serverEnv)
+	if err != nil {
+		return nil, err
+	}
+	base := orElse(f.server, said)
 	if base == "" {
 		base = orElse(sh.ownServer(), defaultServer)
 	}
@@ -232,6 +236,16 @@ func (sh *shell) api(f *apiFlags) (*apiClient, error) {
 		return nil, err
 	}
 	return newAPIClient(base, key, http.DefaultTransport), nil
+}
+
+// fromEnv reads a variable of the environment, "" where it is not set. One of white
+// space alone was meant to say something.
+func fromEnv(name string) (string, error) {
+	said := os.Getenv(name)
+	if text := strings.TrimSpace(said); text != "" || said == "" {
+		return text, nil
+	}
+	return "", usagef("%s is blank; unset it to do without", name)
 }
 
 // ownServer is where the configuration of this folder, or of -c, serves the job
@@ -261,7 +275,11 @@ func (sh *shell) apiKey(f *apiFlags, server *url.URL) (string, error) {
 	if f.keyFile != "" {
 		return readKey(f.keyFile)
 	}
-	if key := strings.TrimSpace(os.Getenv(keyEnv)); key != "" {
+	key, err := fromEnv(keyEnv)
+	if err != nil {
+		return "", err
+	}
+	if key != "" {
 		if strings.ContainsFunc(key, notInKeys) {
 			return "", usagef("the API key: %s holds no key, or more than one", keyEnv)
 		}

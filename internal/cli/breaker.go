@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/internal/adminapi"
+	"github.com/pawlhq/pawl/internal/control"
 )
 
 func breakerCommand(sh *shell) *cobra.Command {
@@ -43,12 +44,17 @@ func (sh *shell) pull(c *cobra.Command, path string, request any, done string) e
 		return err
 	}
 	var p adminapi.Pull
-	if err := client.Do(c.Context(), http.MethodPost, path, request, &p); err != nil {
+	return sh.pulled(c, client, path, request, &p, func() string { return done })
+}
+
+// pulled moves a lever, and prints what came of it.
+func (sh *shell) pulled(c *cobra.Command, client *control.Client, path string, request, answer any, done func() string) error {
+	if err := client.Do(c.Context(), http.MethodPost, path, request, answer); err != nil {
 		return err
 	}
 	if sh.json {
-		return sh.printJSON(p)
+		return sh.printJSON(answer)
 	}
-	_, err = fmt.Fprintln(sh.out, done)
+	_, err := fmt.Fprintln(sh.out, done())
 	return err
 }

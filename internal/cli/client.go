@@ -321,7 +321,14 @@ func (sh *shell) leverCommand(verb, done, short, long string) *cobra.Command {
 		Example: "  pawl " + verb + " ledger",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return sh.pull(c, "/v3/"+verb, adminapi.Lever{Name: args[0], By: who()}, args[0]+" "+done)
+			client, err := sh.client()
+			if err != nil {
+				return err
+			}
+			var m adminapi.Moved
+			return sh.pulled(c, client, "/v3/"+verb, adminapi.Lever{Name: args[0], By: who()}, &m, func() string {
+				return "the " + strings.Join(m.Moved, " and the ") + " " + args[0] + " " + done
+			})
 		},
 	}
 }

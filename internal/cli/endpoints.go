@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,13 +38,24 @@ func rateText(r *httpapi.Rate) string {
 	return strconv.FormatFloat(r.PerSecond, 'g', -1, 64) + "/s"
 }
 
-// barriersText says whether an endpoint is paused, or else that its circuit is not
-// closed; "" for neither.
+// barriersText names all that holds the jobs of an endpoint up: a pause, a circuit
+// that is not closed, a wish of the endpoint; "" for nothing.
 func barriersText(e *httpapi.Endpoint) string {
-	if e.Paused == nil && e.Circuit.State != string(circuit.Closed) {
-		return fmt.Sprintf("circuit %s, tries at %s", e.Circuit.State, nextText(e.Circuit.RetryAt))
+	var all []string
+	if e.Paused != nil {
+		all = append(all, gateText(e.Paused))
 	}
-	return gateText(e.Paused)
+	if e.Circuit.State != string(circuit.Closed) {
+		text := "circuit " + e.Circuit.State
+		if e.Circuit.RetryAt != nil {
+			text += ", tries at " + nextText(e.Circuit.RetryAt)
+		}
+		all = append(all, text)
+	}
+	if e.Circuit.HeldUntil != nil {
+		all = append(all, "held until "+nextText(e.Circuit.HeldUntil)+", as it asked")
+	}
+	return strings.Join(all, "; ")
 }
 
 func endpointText(e *httpapi.Endpoint) string {
@@ -88,7 +100,7 @@ func endpointsSetCommand(sh *shell, api *apiFlags) *cobra.Command {
 	f.IntVar(&s.Concurrency, "concurrency", 0, "how many attempts may run at once: `NUMBER` (default any)")
 	f.IntVar(&circuit.Failures, "failures", 0, "how many in a row open its circuit: `NUMBER` (default 5)")
 	f.StringVar(&cooldown, "cooldown", "", "how long its circuit stays open before one job may find out: `TIME` (default 60s)")
-	f.StringToStringVar(&retry, "retry", nil, "how its jobs are retried: `NAME=VALUE` of max_attempts, initial, factor, max_delay and jitter")
+	retryFlag(f, &retry, "how its jobs are retried")
 	return c
 }
 

@@ -115,27 +115,13 @@ func (sh *shell) printEvent(e *httpapi.Event) error {
 // follow prints what happens, and begins anew behind what it had where the server
 // goes away.
 func (sh *shell) follow(ctx context.Context, client *apiClient, q *eventQuery) error {
-	for first, away := true, false; ; first = false {
-		begun, err := sh.stream(ctx, client, q)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case begun:
-			away = false
-		case first || !passing(err):
-			return eventFlags.explain(err)
+	return sh.persist(ctx, func() {}, func() (answered, done bool, err error) {
+		answered, err = sh.stream(ctx, client, q)
+		if !answered {
+			err = eventFlags.explain(err)
 		}
-		if err != nil && !passing(err) {
-			return err
-		}
-		if err != nil && !away {
-			fmt.Fprintf(sh.err, "pawl: %v; trying again\n", err)
-			away = true
-		}
-		if err := sleep(ctx, watchPause); err != nil {
-			return err
-		}
-	}
+		return answered, false, err
+	})
 }
 
 // maxEventLine bounds a line of a stream: an event with an error and its stack.

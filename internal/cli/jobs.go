@@ -62,21 +62,23 @@ func (f *jobFilter) query(now time.Time) (url.Values, error) {
 	if f.deadLetterSaid {
 		q.Set("dead_letter", strconv.FormatBool(f.deadLetter))
 	}
-	for flag, said := range map[string]struct{ text, name string }{"since": {f.since, "created_after"}, "before": {f.before, "created_before"}} {
-		if said.text == "" {
-			continue
-		}
-		at, err := moment(said.text, now)
+	for _, said := range [][3]string{{"since", f.since, "created_after"}, {"before", f.before, "created_before"}} {
+		at, err := momentFlag(said[0], said[1], now)
 		if err != nil {
-			return nil, usagef("--%s: %w", flag, err)
+			return nil, err
 		}
-		q.Set(said.name, at.UTC().Format(time.RFC3339Nano))
+		if at != nil {
+			q.Set(said[2], string(*at))
+		}
 	}
 	if f.limit < 1 {
 		return nil, usagef("--limit must be 1 or more, not %d", f.limit)
 	}
 	return q, nil
 }
+
+// defaultJobs is how many jobs are listed unless said.
+const defaultJobs = 100
 
 func jobsListCommand(sh *shell, api *apiFlags) *cobra.Command {
 	var f jobFilter
@@ -110,7 +112,7 @@ func jobsListCommand(sh *shell, api *apiFlags) *cobra.Command {
 	fl.BoolVar(&f.deadLetter, "dead-letter", false, "only jobs that failed for good; =false: all but them")
 	fl.StringVar(&f.since, "since", "", "only jobs created within this `TIME` (1h, 7d), or after a moment")
 	fl.StringVar(&f.before, "before", "", "only jobs created longer ago than this `TIME`, or before a moment")
-	fl.IntVar(&f.limit, "limit", 100, "at most this `NUMBER` of jobs")
+	fl.IntVar(&f.limit, "limit", defaultJobs, "at most this `NUMBER` of jobs")
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions( // fails only for a flag that is not there
 		[]string{"queued", "running", "succeeded", "failed", "cancelled"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -123,8 +125,8 @@ var filterFlags = flagNames{
 }
 
 func (sh *shell) jobsList(ctx context.Context, client *apiClient, q url.Values, limit int) error {
-	t, rows := sh.jobTable(), 0
-	for left := limit; left > 0; {
+	t, rows, more := sh.jobTable(), 0, true
+	for left := limit; left > 0 && more; {
 		q.Set("limit", strconv.Itoa(min(left, store.MaxPage)))
 		var page httpapi.Jobs
 		if err := client.Do(ctx, http.MethodGet, "/v3/jobs?"+q.Encode(), nil, &page); err != nil {
@@ -141,10 +143,12 @@ func (sh *shell) jobsList(ctx context.Context, client *apiClient, q url.Values, 
 			rows++
 			left--
 		}
-		if page.NextCursor == nil {
-			break
+		if more = page.NextCursor != nil; more {
+			q.Set("cursor", *page.NextCursor)
 		}
-		q.Set("cursor", *page.NextCursor)
+	}
+	if more && limit == defaultJobs { // who said another number means it
+		defer fmt.Fprintf(sh.err, "pawl: there are more than these %d; a larger --limit shows them\n", limit)
 	}
 	if sh.json {
 		return nil

@@ -153,6 +153,34 @@ func TestJobsList(t *testing.T) {
 	}
 }
 
+// A list that stops at the limit that nobody asked for says so, beside what it lists.
+func TestAListThatStopsSaysSo(t *testing.T) {
+	jobs := newAPI(t)
+	all := make([]jobserver.New, defaultJobs)
+	for i := range all {
+		all[i] = jobserver.New{Queue: "emails", Task: "t", Payload: []byte(`1`)}
+	}
+	make100 := func() {
+		t.Helper()
+		if _, err := jobs.Server().Create(t.Context(), jobserver.Principal{}, all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(want bool, flags ...string) {
+		t.Helper()
+		code, out, errOut := call(t, "", append([]string{"jobs", "list"}, flags...)...)
+		if code != exitDone || strings.Contains(errOut, "there are more than these 100") != want || strings.Contains(out, "more than") {
+			t.Errorf("%q: exit %d, %s", flags, code, errOut)
+		}
+	}
+	make100()
+	says(false)
+	make100()
+	says(true)
+	says(true, "--json")
+	says(false, "--limit", "1")
+}
+
 var storeError = job.Error{Type: "HttpError", Message: "503"}
 
 func TestJobsWatch(t *testing.T) {
@@ -224,6 +252,13 @@ func TestJobsUsage(t *testing.T) {
 		{"jobs create --queue emails --task t --run-at tomorrow", "--run-at"},
 		{"jobs create --queue emails --task t --retry attempts=3", "max_attempts"},
 		{"jobs create --queue emails --task t --retry max_attempts=many", "can't be read"},
+		{"jobs create --queue emails --task t --retry factor=NaN", "pawl: --retry: factor=NaN can't be read"},
+		{"jobs create --queue emails --task t --retry jitter=+Inf", "pawl: --retry: jitter=+Inf can't be read"},
+		{"jobs create --queue emails --task t --delay soon --timeout late --retry a=1,b=2", "pawl: --delay"},
+		{"jobs create --queue emails --task t --retry b=2,a=1", `pawl: --retry: there is no "a"`},
+		{"replay create --action delete", "pawl: choose jobs by --queue, --task, --endpoint, --status, --reason, --tag, --since, --before, or --all"},
+		{"replay create --preview", "or --all"},
+		{"replay create --all --queue emails", "pawl: --all goes with no other choice"},
 		{"jobs create --queue emals --task t", `pawl: --queue: unknown queue "emals"; did you mean "emails"?`},
 		{"jobs create --queue emails --task t --delay 1h --run-at 2100-01-01T00:00:00Z", "pawl: --delay can't be said beside"},
 		{"jobs create --queue emails --task a/b --tag x --tag y/z", "pawl: --task may hold A-Z, a-z, 0-9 and . _ : - only\n  --tag, number 2 may hold"},
@@ -252,6 +287,14 @@ func TestJobsUsage(t *testing.T) {
 		if code != exitUsage || !strings.Contains(errOut, c.want) || out != "" {
 			t.Errorf("pawl %s: exit %d, want 2 and %q on stderr\nstdout: %s\nstderr: %s", c.args, code, c.want, out, errOut)
 		}
+	}
+	for _, name := range []string{keyEnv, serverEnv} {
+		was := os.Getenv(name)
+		t.Setenv(name, " ")
+		if code, _, errOut := call(t, "", "jobs", "list"); code != exitUsage || !strings.Contains(errOut, "pawl: "+name+" is blank") {
+			t.Errorf("a blank %s: exit %d, %s", name, code, errOut)
+		}
+		t.Setenv(name, was)
 	}
 	t.Setenv(keyEnv, "pawl_wrong")
 	if code, _, errOut := call(t, "", "jobs", "list"); code != exitUsage || !strings.Contains(errOut, "key") {
@@ -335,6 +378,10 @@ func TestKeys(t *testing.T) {
 		if !strings.Contains(list, want) {
 			t.Errorf("the list lacks %q:\n%s", want, list)
 		}
+	}
+	var one httpapi.Key
+	if line := must(t, "keys", "list", "-c", jobsYAML, "--json"); json.Unmarshal([]byte(line), &one) != nil || one.Name != "shop" {
+		t.Errorf("one object a line: %s", line)
 	}
 	if strings.Contains(list, secret) {
 		t.Error("the list has the key itself")

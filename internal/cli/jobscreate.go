@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/httpapi"
@@ -53,14 +57,14 @@ second one: it prints the id of the first.`,
 	f := c.Flags()
 	f.StringVar(&j.Queue, "queue", "", "the `QUEUE` that it goes into")
 	f.StringVar(&j.Task, "task", "", "the `TASK` that workers know it by")
-	f.StringVar(&j.Version, "version", "", "the task's `VERSION` (default 1)")
+	f.StringVar(&j.Version, "version", "", "the task's `VERSION` (default the one that was registered last, or 1)")
 	f.StringVar(&j.Endpoint, "endpoint", "", "the outside service that the task calls: `NAME`")
 	f.StringVar(&j.data, "data", "null", "the payload, `JSON`: a literal, @file, or - for standard input")
 	f.IntVar(&j.Priority, "priority", 0, "from -100 to 100; a higher `NUMBER` goes first")
 	f.StringVar(&j.delay, "delay", "", "not before this `TIME` has passed: 10m, 2h, 7d")
 	f.StringVar(&j.runAt, "run-at", "", "not before this `MOMENT`: 2026-12-01T03:00:00Z")
 	f.StringVar(&j.timeout, "timeout", "", "how long an attempt may take: `TIME` (default: the queue's)")
-	f.StringToStringVar(&j.retry, "retry", nil, "its own retry policy: `NAME=VALUE` of max_attempts, initial, factor, max_delay and jitter")
+	retryFlag(f, &j.retry, "its own retry policy")
 	f.StringVar(&j.key, "key", "", "the idempotency `KEY`: a repeat with it is the same job")
 	f.StringArrayVar(&j.Tags, "tag", nil, "a `TAG` to find it by; may be repeated")
 	_ = c.MarkFlagRequired("queue") // these fail only for a flag that is not there
@@ -78,18 +82,11 @@ func (j *newJob) parse(sh *shell) error {
 		return usagef("--data: it is not JSON; a text stands in quotes of its own: --data '\"text\"'")
 	}
 	j.Payload = httpapi.Value(body)
-	for flag, text := range map[string]struct {
-		said string
-		into **httpapi.Duration
-	}{"delay": {j.delay, &j.Delay}, "timeout": {j.timeout, &j.Timeout}} {
-		if text.said == "" {
-			continue
-		}
-		d, err := setting.ParseDuration(text.said)
-		if err != nil {
-			return usagef("--%s: %w", flag, err)
-		}
-		*text.into = new(httpapi.Duration(d.String()))
+	if j.Delay, err = spanFlag("delay", j.delay); err != nil {
+		return err
+	}
+	if j.Timeout, err = spanFlag("timeout", j.timeout); err != nil {
+		return err
 	}
 	if j.runAt != "" {
 		at, err := time.Parse(time.RFC3339, j.runAt)
@@ -102,13 +99,19 @@ func (j *newJob) parse(sh *shell) error {
 	return err
 }
 
+// retryFlag adds the flag of one level of a policy, for parseRetry.
+func retryFlag(f *pflag.FlagSet, into *map[string]string, what string) {
+	f.StringToStringVar(into, "retry", nil, what+": `NAME=VALUE` of max_attempts, initial, factor, max_delay and jitter")
+}
+
 // parseRetry reads one level of a policy; nil where nothing is said.
 func parseRetry(said map[string]string) (*httpapi.Retry, error) {
 	if len(said) == 0 {
 		return nil, nil
 	}
 	r := &httpapi.Retry{}
-	for name, text := range said {
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		text := said[name]
 		var err error
 		switch name {
 		case job.FieldMaxAttempts:
@@ -133,8 +136,12 @@ func parseRetry(said map[string]string) (*httpapi.Retry, error) {
 	return r, nil
 }
 
+// number reads one that JSON can say.
 func number(text string) (*float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
+	if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
+		err = strconv.ErrRange
+	}
 	return &v, err
 }
 

@@ -7,10 +7,12 @@ package cli
 
 import (
 	"encoding/json/v2"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -115,6 +117,17 @@ func TestEndpointsAndTasks(t *testing.T) {
 			t.Errorf("%s of an open circuit: %s", words[1], out)
 		}
 	}
+	// It asked to be left alone as well, and somebody paused it: each stands in the way.
+	must(t, "endpoints", "set", "slow", "--failures", "1")
+	must(t, "jobs", "create", "--queue", "emails", "--task", "welcome", "--endpoint", "slow")
+	work(t, jobs, store.Report{Type: store.Fail, Failure: job.Failure{RetryAfter: new(30 * time.Minute), Endpoint: job.EndpointOK}, Error: &job.Error{Message: "no"}})
+	if out := must(t, "endpoints", "get", "slow"); !strings.Contains(out, "held until ") || strings.Contains(out, "working") || strings.Contains(out, "circuit open") {
+		t.Errorf("one that is held: %s", out)
+	}
+	must(t, "endpoints", "pause", "mailer")
+	if out := must(t, "endpoints", "get", "mailer"); !strings.Contains(out, "paused by ") || !strings.Contains(out, "; circuit open, tries at ") {
+		t.Errorf("one that is paused, its circuit open: %s", out)
+	}
 	file := filepath.Join(t.TempDir(), "in.json")
 	if err := os.WriteFile(file, []byte(`{"type":"object"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -185,6 +198,9 @@ func TestReplayCommand(t *testing.T) {
 	if code, _, _ := call(t, "", "replay", "approve", r.ID); code == exitDone {
 		t.Error("the key that made it approved it")
 	}
+	if out := must(t, "replay", "get", r.ID); !strings.Contains(out, "queue emails, status failed, reason non_retryable") {
+		t.Errorf("shown: %s", out)
+	}
 	if out := must(t, "replay", "list"); !strings.Contains(out, r.ID) || !strings.Contains(out, "in_review") {
 		t.Errorf("listed: %s", out)
 	}
@@ -193,6 +209,22 @@ func TestReplayCommand(t *testing.T) {
 	}
 	if code, out, _ := call(t, "", "replay", "watch", r.ID); code != exitNo || !strings.Contains(out, "cancelled") {
 		t.Errorf("watched: exit %d, %s", code, out)
+	}
+	// Who waits for one that nobody has approved yet is told which it is.
+	ended := make(chan string, 1)
+	go func() {
+		code, _, errOut := call(t, "", "replay", "create", "--all", "--review", "--wait")
+		ended <- fmt.Sprint(code, " ", errOut)
+	}()
+	var waits httpapi.Replay
+	for tick := time.NewTicker(10 * time.Millisecond); waits.State != "in_review"; <-tick.C {
+		if err := json.Unmarshal([]byte(strings.SplitN(must(t, "replay", "list", "--json"), "\n", 2)[0]), &waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, "replay", "cancel", waits.ID)
+	if got := <-ended; got != "1 pawl: "+waits.ID+" is in_review, 2 jobs\n" {
+		t.Errorf("who waits is told: %s", got)
 	}
 	fails(t, exitUsage, "--per-second", append(flags, "--per-second", "-1")...)
 	for _, flag := range []string{"--per-second", "--stop-share"} {

@@ -54,40 +54,47 @@ func (sh *shell) jobsWatch(ctx context.Context, client *apiClient, id string) er
 	if w.block != nil {
 		wait = watchTick
 	}
-	for first, away := true, false; ; first = false {
-		ask := w.path
-		if !first { // what there is now is shown at once
-			ask += "?wait=" + wait.String()
-		}
+	ask := w.path // what there is now is shown at once
+	return sh.persist(ctx, w.away, func() (answered, done bool, err error) {
 		var j httpapi.Job
-		err := client.Do(ctx, http.MethodGet, ask, nil, &j)
-		if err != nil {
-			if first || !passing(err) {
-				return err
-			}
-			if !away {
-				fmt.Fprintf(sh.err, "pawl: %v; trying again\n", err)
-				if w.block != nil {
-					w.block.leave()
-				}
-			}
-			away = true
-			if err := sleep(ctx, watchPause); err != nil {
-				return err
-			}
-			continue
+		if err := client.Do(ctx, http.MethodGet, ask, nil, &j); err != nil {
+			return false, false, err
 		}
-		away = false
-		if err := w.show(ctx, &j); err != nil {
+		ask = w.path + "?wait=" + wait.String()
+		err = w.show(ctx, &j)
+		if err == nil && j.Status.Finished() && j.Status != job.Succeeded {
+			err = errNo
+		}
+		return true, j.Status.Finished(), err
+	})
+}
+
+// persist calls try until it is done. Once the server has answered it may go away
+// and come back: that is told once each time, and away is called.
+func (sh *shell) persist(ctx context.Context, away func(), try func() (answered, done bool, err error)) error {
+	known, gone := false, false
+	for {
+		answered, done, err := try()
+		if answered {
+			known, gone = true, false
+		}
+		switch {
+		case err == nil && done:
+			return nil
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !known || !passing(err):
+			return err
+		case !gone:
+			gone = true
+			fmt.Fprintf(sh.err, "pawl: %v; trying again\n", err)
+			away()
+		}
+		if err := sleep(ctx, watchPause); err != nil {
 			return err
 		}
-		if !j.Status.Finished() {
-			continue
-		}
-		if j.Status != job.Succeeded {
-			return errNo
-		}
-		return nil
 	}
 }
 
@@ -116,6 +123,13 @@ type jobWatch struct {
 	state  jobState // the last one
 	why    waiting
 	asked  time.Time // why
+}
+
+// away leaves what is drawn as it is.
+func (w *jobWatch) away() {
+	if w.block != nil {
+		w.block.leave()
+	}
 }
 
 // jobState is what of a job is a change when it differs.

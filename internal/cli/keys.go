@@ -115,7 +115,7 @@ func keysListCommand(sh *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List API keys, the oldest first",
-		Long:  "List the API keys, the oldest first, those that were revoked or have expired too.\nThe keys themselves are kept nowhere.",
+		Long:  "List the API keys, the oldest first, those that were revoked or have expired too.\nThe keys themselves are kept nowhere. With --json one object a line.",
 		Example: `  pawl keys list
   pawl keys list --state /var/lib/pawl --json`,
 		Args: cobra.NoArgs,
@@ -126,7 +126,12 @@ func keysListCommand(sh *shell) *cobra.Command {
 					return err
 				}
 				if sh.json {
-					return sh.printJSON(all)
+					for _, k := range all.Keys {
+						if err := sh.printJSON(k); err != nil {
+							return err
+						}
+					}
+					return nil
 				}
 				_, err := fmt.Fprintln(sh.out, sh.keysText(all.Keys, time.Now()))
 				return err

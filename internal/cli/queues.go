@@ -66,6 +66,6 @@ func queuesSetCommand(sh *shell, api *apiFlags) *cobra.Command {
 	f.StringVar(&lease, "lease", "", "how long a worker may be silent: `TIME` (default 30s)")
 	f.StringVar(&timeout, "timeout", "", "how long an attempt may take: `TIME` (default 5m)")
 	f.IntVar(&s.Concurrency, "concurrency", 0, "how many attempts may run at once: `NUMBER` (default any)")
-	f.StringToStringVar(&retry, "retry", nil, "how its jobs are retried: `NAME=VALUE` of max_attempts, initial, factor, max_delay and jitter")
+	retryFlag(f, &retry, "how its jobs are retried")
 	return c
 }

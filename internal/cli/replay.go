@@ -57,7 +57,11 @@ type newReplay struct {
 	since, before string
 	stopShare     float64
 	preview, wait bool
+	all           bool
 }
+
+// replayChoices are the flags that choose jobs.
+var replayChoices = []string{"queue", "task", "endpoint", "status", "reason", "tag", "since", "before"}
 
 var replayFlags = flagNames{
 	"/action": "--action", "/filter/queue": "--queue", "/filter/task": "--task", "/filter/endpoint": "--endpoint", "/filter/status": "--status",
@@ -70,9 +74,10 @@ func replayCreateCommand(sh *shell, api *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Begin a replay, or count what it would do",
-		Long: `Begin a replay of the jobs that the flags choose, and print its id. With --preview
-nothing is done: it prints how many jobs that were. Jobs with an uncertain effect
-are left out unless --reason uncertain and --accept-uncertain are said.`,
+		Long: `Begin a replay of the jobs that the flags choose, or of --all, and print its id. With
+--preview nothing is done: it prints how many jobs that were. Jobs with an uncertain
+effect are left out unless --reason uncertain and --accept-uncertain are said; what
+the relay keeps as jobs is cancelled and deleted only by the name of its queue.`,
 		Example: `  pawl replay create --queue emails --reason exhausted --preview
   pawl replay create --queue emails --since 1d --per-second 20 --wait
   pawl replay create --action cancel --queue reports --status queued`,
@@ -101,6 +106,7 @@ are left out unless --reason uncertain and --accept-uncertain are said.`,
 	f.StringVar(&n.Filter.Tag, "tag", "", "only jobs with this `TAG`")
 	f.StringVar(&n.since, "since", "", "only jobs created within this `TIME` (1h, 7d), or after a moment")
 	f.StringVar(&n.before, "before", "", "only jobs created longer ago than this `TIME`, or before a moment")
+	f.BoolVar(&n.all, "all", false, "every job that the action fits")
 	f.BoolVar(&n.AcceptUncertain, "accept-uncertain", false, "bring back jobs whose effect may have happened already (needs --reason uncertain)")
 	f.Float64Var(&n.PerSecond, "per-second", 0, "how many jobs a second: `NUMBER` (default as fast as it goes)")
 	f.Float64Var(&n.stopShare, "stop-share", 0, "stop by itself where more than this `SHARE` fails again; 0 never stops (default 0.5)")
@@ -114,23 +120,34 @@ func (n *newReplay) parse(c *cobra.Command, now time.Time) error {
 	if err := finite(c.Flags()); err != nil {
 		return err
 	}
+	chosen := slices.ContainsFunc(replayChoices, c.Flags().Changed)
+	switch {
+	case !chosen && !n.all:
+		return usagef("choose jobs by --%s, or --all", strings.Join(replayChoices, ", --"))
+	case chosen && n.all:
+		return usagef("--all goes with no other choice")
+	}
 	if c.Flags().Changed("stop-share") {
 		n.StopShare = &n.stopShare
 	}
-	for flag, said := range map[string]struct {
-		text string
-		into **httpapi.Time
-	}{"since": {n.since, &n.Filter.CreatedAfter}, "before": {n.before, &n.Filter.CreatedBefore}} {
-		if said.text == "" {
-			continue
-		}
-		at, err := moment(said.text, now)
-		if err != nil {
-			return usagef("--%s: %w", flag, err)
-		}
-		*said.into = new(httpapi.Time(at.UTC().Format(time.RFC3339Nano)))
+	var err error
+	if n.Filter.CreatedAfter, err = momentFlag("since", n.since, now); err != nil {
+		return err
 	}
-	return nil
+	n.Filter.CreatedBefore, err = momentFlag("before", n.before, now)
+	return err
+}
+
+// momentFlag reads a time; nil where the flag says nothing.
+func momentFlag(flag, text string, now time.Time) (*httpapi.Time, error) {
+	if text == "" {
+		return nil, nil
+	}
+	at, err := moment(text, now)
+	if err != nil {
+		return nil, usagef("--%s: %w", flag, err)
+	}
+	return new(httpapi.Time(at.UTC().Format(time.RFC3339Nano))), nil
 }
 
 func (sh *shell) replayPreview(ctx context.Context, client *apiClient, n *newReplay) error {
@@ -166,6 +183,7 @@ func (sh *shell) replayCreate(ctx context.Context, client *apiClient, n *newRepl
 		return replayFlags.explain(err)
 	}
 	if n.wait {
+		fmt.Fprintf(sh.err, "pawl: %s is %s, %s\n", r.ID, printable(r.State), replayTotal(&r))
 		return sh.replayWatch(ctx, client, r.ID)
 	}
 	if sh.json {
@@ -173,7 +191,7 @@ func (sh *shell) replayCreate(ctx context.Context, client *apiClient, n *newRepl
 	}
 	text := r.ID
 	if isTerminal(sh.out) {
-		text += "   " + r.State + ", " + count(int(r.Total), "job")
+		text += "   " + r.State + ", " + replayTotal(&r)
 	}
 	_, err := fmt.Fprintln(sh.out, text)
 	return err
@@ -221,10 +239,35 @@ func replayMoveCommand(sh *shell, api *apiFlags, word, short string) *cobra.Comm
 	}
 }
 
+// replayTotal is how many jobs a replay has.
+func replayTotal(r *httpapi.Replay) string {
+	text := count(int(r.Total), "job")
+	if r.TotalAtLeast {
+		text = "at least " + text
+	}
+	return text
+}
+
+// filterText is which jobs a replay is about.
+func filterText(f *httpapi.ReplayFilter) string {
+	var all []string
+	for _, said := range [][2]string{
+		{"queue", f.Queue}, {"task", f.Task}, {"endpoint", f.Endpoint}, {"status", f.Status}, {"reason", f.Reason}, {"tag", f.Tag},
+		{"created after", nextText(f.CreatedAfter)}, {"created before", nextText(f.CreatedBefore)},
+		{"failed after", nextText(f.FailedAfter)}, {"failed before", nextText(f.FailedBefore)},
+	} {
+		if said[1] != "" {
+			all = append(all, said[0]+" "+printable(said[1]))
+		}
+	}
+	return orElse(strings.Join(all, ", "), "every job")
+}
+
 func jobReplayText(r *httpapi.Replay) string {
 	var f facts
 	f.line("replay", r.ID)
 	f.line("action", r.Action)
+	f.line("of", filterText(&r.Filter))
 	f.line("state", strings.TrimSuffix(r.State+", "+textOf(r.Why), ", "))
 	f.line("created", localTime(r.CreatedAt)+" by "+r.CreatedBy)
 	f.line("approved by", textOf(r.ApprovedBy))
@@ -259,29 +302,29 @@ func (sh *shell) replayWatch(ctx context.Context, client *apiClient, id string) 
 	var bars *mpb.Progress
 	if isTerminal(sh.err) && !sh.json {
 		bars = mpb.New(mpb.WithOutput(sh.err), mpb.WithWidth(40))
-		defer bars.Wait()
+		defer func() {
+			if bar != nil {
+				bar.Abort(false)
+			}
+			bars.Wait()
+		}()
 	}
-	for first := true; ; first = false {
+	return sh.persist(ctx, func() {}, func() (answered, done bool, err error) {
 		var r httpapi.Replay
-		err := client.Do(ctx, http.MethodGet, "/v3/replays/"+pathWord(id), nil, &r)
-		switch {
-		case err != nil && (first || !passing(err)):
-			return err
-		case err != nil:
-		case bars != nil:
+		if err := client.Do(ctx, http.MethodGet, "/v3/replays/"+pathWord(id), nil, &r); err != nil {
+			return false, false, err
+		}
+		if bars != nil {
 			if bar == nil {
 				bar = bars.AddBar(max(r.Total, 1), mpb.PrependDecorators(decor.Name(r.Action+" "), decor.CountersNoUnit("%d/%d")))
-				defer bar.Abort(false)
 			}
 			bar.SetCurrent(r.Done + r.Skipped)
 		}
-		if err == nil && replayEnded(&r) {
-			return sh.replayEnd(&r)
+		if replayEnded(&r) {
+			return true, true, sh.replayEnd(&r)
 		}
-		if err := sleep(ctx, watchPause); err != nil {
-			return err
-		}
-	}
+		return true, false, sleep(ctx, watchPause)
+	})
 }
 
 // replayEnded reports whether a replay does nothing more by itself.

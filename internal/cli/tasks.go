@@ -51,13 +51,16 @@ func taskText(t *httpapi.Task) string {
 	f.line("timeout", durationText(t.Timeout))
 	f.line("repeat", t.Repeat)
 	f.retry(t.Retry)
-	for name, s := range map[string]httpapi.Value{"input": t.InputSchema, "output": t.OutputSchema} {
-		if text := excerpt(s); text != "null" {
-			f.line(name, text)
-		}
-	}
+	f.schema("input", t.InputSchema)
+	f.schema("output", t.OutputSchema)
 	f.counts(t.Counts)
 	return f.String()
+}
+
+func (f *facts) schema(name string, s httpapi.Value) {
+	if text := excerpt(s); text != "null" {
+		f.line(name, text)
+	}
 }
 
 func tasksSetCommand(sh *shell, api *apiFlags) *cobra.Command {
@@ -83,7 +86,7 @@ func tasksSetCommand(sh *shell, api *apiFlags) *cobra.Command {
 	f.StringVar(&s.Repeat, "repeat", "", "safe, or unsafe `WORD`: one whose effect is not known is not repeated by itself (default safe)")
 	f.StringVar(&input, "input-schema", "", "`FILE` with the JSON Schema of payloads")
 	f.StringVar(&output, "output-schema", "", "`FILE` with the JSON Schema of results")
-	f.StringToStringVar(&retry, "retry", nil, "how its jobs are retried: `NAME=VALUE` of max_attempts, initial, factor, max_delay and jitter")
+	retryFlag(f, &retry, "how its jobs are retried")
 	f.BoolVar(&s.Update, "update", false, "replace a contract that differs")
 	return c
 }
