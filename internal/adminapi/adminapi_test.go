@@ -73,11 +73,14 @@ func newRig(t *testing.T) *rig {
 	set, err := fleet.Configure([]deliver.Spec{
 		{Name: "ledger", Connector: r.endpoint, Retry: policy, Timeout: time.Second, Workers: 4, MaxPending: 8, Breaker: &guard},
 		{Name: "plain", Connector: r.endpoint, Retry: policy, Timeout: time.Second, Workers: 4, MaxPending: 8},
+		{Name: "x", Connector: r.endpoint, Retry: policy, Timeout: time.Second, Workers: 4, MaxPending: 8},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := re.Swap(relay.Config{Destinations: set, Sources: []relay.SourceSpec{{Name: "web", MaxInFlight: 10, MaxInFlightBytes: 1000}}}); err != nil {
+	if _, err := re.Swap(relay.Config{Destinations: set, Sources: []relay.SourceSpec{
+		{Name: "web", MaxInFlight: 10, MaxInFlightBytes: 1000}, {Name: "x", MaxInFlight: 10, MaxInFlightBytes: 1000},
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	ledger, _ := set.Destination("ledger")
@@ -324,6 +327,18 @@ func TestSend(t *testing.T) {
 	}
 	if s := send(`,"dead_letter":true`); s.Delivered || s.Letter == "" || r.opts.Letters.Stats().Open != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A source and a destination of one name are paused together, and both are named.
+func TestAPauseSaysWhatItMoved(t *testing.T) {
+	r := newRig(t)
+	for name, moved := range map[string]string{"web": `["source"]`, "plain": `["destination"]`, "x": `["source","destination"]`} {
+		for _, path := range []string{"/v3/pause", "/v3/resume"} {
+			if _, body := r.call("POST", path, `{"name":"`+name+`","by":"ada"}`); !strings.Contains(body, `"moved":`+moved) {
+				t.Errorf("%s of %s: %s", path, name, body)
+			}
+		}
 	}
 }
 
