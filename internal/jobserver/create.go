@@ -134,7 +134,7 @@ type creator struct {
 func (c *creator) check(n *New) store.NewJob {
 	made := store.NewJob{
 		Queue: n.Queue, Task: n.Task, Version: n.Version, Endpoint: n.Endpoint, Priority: n.Priority,
-		Content: job.Content{Payload: n.Payload}, Tags: n.Tags, Trace: n.Trace,
+		Content: job.Content{Payload: n.Payload}, Tags: n.Tags, Trace: n.Trace, Unique: n.Unique, Kind: n.Kind,
 	}
 	if made.Version == "" {
 		made.Version = c.settings.version(n.Task)
@@ -147,6 +147,17 @@ func (c *creator) check(n *New) store.NewJob {
 	if bad != "" {
 		c.add("/queue", "%s", bad)
 	}
+	c.verify(n, &made)
+	if len(c.found.Problems) > 0 {
+		return made
+	}
+	c.input(t, n.Payload)
+	c.complete(n, &made, q, t)
+	return made
+}
+
+// verify checks each member by itself, and puts the times into the job.
+func (c *creator) verify(n *New, made *store.NewJob) {
 	c.name("/task", made.Task)
 	c.name("/version", made.Version)
 	if n.Endpoint != "" {
@@ -155,8 +166,7 @@ func (c *creator) check(n *New) store.NewJob {
 	if bad := badKey(n.Unique); bad != "" {
 		c.add("/unique", "%s", bad)
 	}
-	made.Unique = n.Unique
-	c.kind(n, &made)
+	c.kind(made)
 	if n.Priority < -job.MaxPriority || n.Priority > job.MaxPriority {
 		c.add("/priority", "must be from -%d to %d, not %d", job.MaxPriority, job.MaxPriority, n.Priority)
 	}
@@ -171,16 +181,17 @@ func (c *creator) check(n *New) store.NewJob {
 	if bad := badKey(n.Key); bad != "" {
 		c.add("/idempotency_key", "%s", bad)
 	}
-	c.due(n, &made)
+	c.due(n, made)
 	if d := n.Timeout; d != nil {
 		if made.Timeout = *d; *d < MinTimeout || *d > MaxTimeout {
 			c.add("/timeout", "must be from %s to %s, not %s", duration.Text(MinTimeout), duration.Text(MaxTimeout), duration.Text(*d))
 		}
 	}
-	if q == nil || len(c.found.Problems) > 0 {
-		return made
-	}
-	c.input(t, n.Payload)
+}
+
+// complete gives a job what its queue, its task and its endpoint say for it, and its
+// idempotency key. A nil task has no contract.
+func (c *creator) complete(n *New, made *store.NewJob, q *queue, t *task) {
 	if n.Timeout == nil {
 		if made.Timeout = q.Timeout; t != nil && t.Timeout != 0 {
 			made.Timeout = t.Timeout
@@ -190,23 +201,23 @@ func (c *creator) check(n *New) store.NewJob {
 	if made.Policy = q.policy; t != nil || e != nil || n.Retry != (job.Overlay{}) {
 		made.Policy = c.settings.policy(q, t, e, n.Retry)
 	}
-	if n.Key != "" {
-		made.Key = apiKeys.key(n.Key)
-		hash, err := hashNew(n)
-		if err != nil {
-			c.add("/payload", "is no JSON: %v", err)
-		}
-		made.Hash = hash
+	if n.Key == "" {
+		return
 	}
-	return made
+	made.Key = apiKeys.key(n.Key)
+	hash, err := hashNew(n)
+	if err != nil {
+		c.add("/payload", "is no JSON: %v", err)
+	}
+	made.Hash = hash
 }
 
 // kind checks what a synthetic job needs.
-func (c *creator) kind(n *New, made *store.NewJob) {
-	switch made.Kind = n.Kind; {
-	case n.Kind == job.Ordinary:
-	case n.Kind != job.Synthetic:
-		c.add("/synthetic", "unknown kind %q", n.Kind)
+func (c *creator) kind(made *store.NewJob) {
+	switch {
+	case made.Kind == job.Ordinary:
+	case made.Kind != job.Synthetic:
+		c.add("/synthetic", "unknown kind %q", made.Kind)
 	case made.Endpoint == "":
 		c.add("/endpoint", "is missing; a synthetic job checks an endpoint, and neither it nor its task names one")
 	}

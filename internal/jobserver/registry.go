@@ -277,14 +277,15 @@ func (s *settings) queue(q Queue, m Managed) *queue {
 // policy resolves the policy of a job in a queue, value by value. A nil task or
 // endpoint says nothing.
 func (s *settings) policy(q *queue, t *task, e *endpoint, own job.Overlay) job.Snapshot {
-	said := [5]job.Said{{Level: job.LevelJob, Overlay: own}, {Level: job.LevelTask}, {Level: job.LevelEndpoint}, {Level: job.LevelQueue, Overlay: q.Retry}, {Level: job.LevelProject, Overlay: s.project}}
+	said := append(make([]job.Said, 0, 5), job.Said{Level: job.LevelJob, Overlay: own})
 	if t != nil {
-		said[1].Overlay = t.Retry
+		said = append(said, job.Said{Level: job.LevelTask, Overlay: t.Retry})
 	}
 	if e != nil {
-		said[2].Overlay = e.Retry
+		said = append(said, job.Said{Level: job.LevelEndpoint, Overlay: e.Retry})
 	}
-	snapshot := job.Resolve(said[:]...)
+	said = append(said, job.Said{Level: job.LevelQueue, Overlay: q.Retry}, job.Said{Level: job.LevelProject, Overlay: s.project})
+	snapshot := job.Resolve(said...)
 	if t != nil {
 		snapshot.Repeat, snapshot.Input, snapshot.Output = t.Repeat, t.input, t.output
 		if t.Repeat == job.RepeatSafe {
