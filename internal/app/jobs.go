@@ -51,7 +51,7 @@ func openJobs(c *config.Config, log *slog.Logger, trace *jobTracing) (*Jobs, err
 	names.configure(c)
 	ends := newJobEnds(names)
 	so.Finished = ends.add
-	jo := jobserver.Options{Config: jobsConfig(c.Jobs), Log: log}
+	jo := jobserver.Options{Config: JobsConfig(c.Jobs), Log: log}
 	if trace != nil {
 		so.Ended, jo.Trace = trace.ended, trace
 	}
@@ -77,8 +77,8 @@ func openJobs(c *config.Config, log *slog.Logger, trace *jobTracing) (*Jobs, err
 	return j, nil
 }
 
-// jobsConfig is what the job server is to know of a configuration.
-func jobsConfig(j *config.Jobs) jobserver.Config {
+// JobsConfig is what the job server is to know of a configuration.
+func JobsConfig(j *config.Jobs) jobserver.Config {
 	c := jobserver.Config{
 		Project: j.Retry, Queues: map[string]jobserver.Queue{}, Endpoints: map[string]jobserver.Endpoint{},
 		Tasks: map[lane.Task]jobserver.Task{}, Subscriptions: map[string]jobserver.Subscription{},
@@ -111,10 +111,10 @@ func (j *Jobs) configure(c *config.Config, older []*config.Config) error {
 	if j == nil || c.Jobs == nil {
 		return nil
 	}
-	next := jobsConfig(c.Jobs)
+	next := JobsConfig(c.Jobs)
 	next.Leaving = map[string]jobserver.Queue{}
 	for _, old := range older {
-		maps.Copy(next.Leaving, jobsConfig(old.Jobs).Queues)
+		maps.Copy(next.Leaving, JobsConfig(old.Jobs).Queues)
 	}
 	if err := j.server.Configure(next); err != nil { // which was checked by the same rules
 		return err

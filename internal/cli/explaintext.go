@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/explain"
 	"github.com/pawlhq/pawl/internal/setting"
 )
@@ -33,11 +34,43 @@ func (sh *shell) explainText(e explain.Explanation) string {
 	b.WriteString("\n")
 	outageText(&b, e)
 	limitsText(&b, e)
+	fmt.Fprintf(&b, "\n%s\n", sh.settingsTable(e.Settings))
+	return b.String()
+}
+
+func (sh *shell) settingsTable(all []explain.Setting) *grid {
 	s := sh.table("SETTING", "VALUE", "FROM")
-	for _, v := range e.Settings {
+	for _, v := range all {
 		s.row(v.Name, v.Value, v.From)
 	}
-	fmt.Fprintf(&b, "\n%s\n", s)
+	return s
+}
+
+// explainJobText is what would happen to a job, for people.
+func (sh *shell) explainJobText(j *explain.Job) string {
+	var b strings.Builder
+	where := "queue " + j.Queue
+	if j.Endpoint != "" {
+		where += ", endpoint " + j.Endpoint
+	}
+	fmt.Fprintf(&b, "%s@%s (%s)\n", j.Task, j.Version, where)
+	fmt.Fprintf(&b, "\n%s\n", sh.scheduleTable("ATTEMPT", j.Attempts))
+	line(&b, "\nthen", fmt.Sprintf("a dead letter (exhausted), %s after the first attempt (the later where each takes its whole timeout)", windowText(j.GivenUpAfter)))
+	line(&b, "lost", fmt.Sprintf("not counted: %d in a row whose worker fell silent, %d that no worker answered for", j.Lost, j.Unreceived))
+	if j.Repeat == job.RepeatUnsafe {
+		line(&b, "unsafe", "after a timeout, a lost worker or an effect that is not known it is not tried again: a dead letter (uncertain)")
+	}
+	if c := j.Circuit; c != nil {
+		line(&b, "circuit", fmt.Sprintf("opens after %d failures in a row of %s, for %s; jobs wait meanwhile, and use up no attempt", c.Failures, j.Endpoint, c.Cooldown))
+	}
+	if !j.Contract {
+		text := "the configuration has none of the task; pawl tasks list shows what workers registered"
+		if j.Near != "" {
+			text += ". Did you mean " + j.Near + "?"
+		}
+		line(&b, "contract", text)
+	}
+	fmt.Fprintf(&b, "\n%s\n", sh.settingsTable(j.Settings))
 	return b.String()
 }
 
@@ -84,8 +117,12 @@ func (sh *shell) attemptsTable(e explain.Explanation) *grid {
 	if e.Group != nil {
 		word = "ROUND"
 	}
+	return sh.scheduleTable(word, e.Attempts)
+}
+
+func (sh *shell) scheduleTable(word string, attempts []explain.Attempt) *grid {
 	t := sh.table(word, "WAIT", "SINCE FIRST", "IF ALL TIME OUT")
-	for _, a := range e.Attempts {
+	for _, a := range attempts {
 		slowest := round(a.Slowest.D())
 		if a.MayBePast {
 			slowest += ", too late: not made"

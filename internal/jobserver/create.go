@@ -193,9 +193,7 @@ func (c *creator) verify(n *New, made *store.NewJob) {
 // idempotency key. A nil task has no contract.
 func (c *creator) complete(n *New, made *store.NewJob, q *queue, t *task) {
 	if n.Timeout == nil {
-		if made.Timeout = q.Timeout; t != nil && t.Timeout != 0 {
-			made.Timeout = t.Timeout
-		}
+		made.Timeout, _ = timeoutOf(q, t)
 	}
 	e := c.settings.endpoints[made.Endpoint]
 	if made.Policy = q.policy; t != nil || e != nil || n.Retry != (job.Overlay{}) {
