@@ -118,6 +118,8 @@ func (l *Log) withdraw(p *pending) {
 		if q == p {
 			l.queue = append(l.queue[:i], l.queue[i+1:]...)
 			l.queued -= len(p.record)
+			close(l.space) // who waits for room has some, and may be the last to see to it
+			l.space = make(chan struct{})
 			return
 		}
 	}

@@ -5,7 +5,8 @@ import (
 	"github.com/pawlhq/pawl/internal/store"
 )
 
-// addLog keeps lines until they are MaxLog bytes. Lines that are there already
+// addLog keeps lines until they are MaxLog bytes: then it is cut, and what comes
+// later is there already or dropped, without a look. Lines that are there already
 // count once.
 func (t *tx) addLog(l *lease, lines []job.LogLine) error {
 	t.move(l)
@@ -17,12 +18,15 @@ func (t *tx) addLog(l *lease, lines []job.LogLine) error {
 		size.read = true
 	}
 	for _, line := range lines {
-		if size.cut || size.lines >= maxLogLines || size.bytes+len(line.Message) > store.MaxLog {
+		if size.cut {
+			return nil
+		}
+		if size.lines >= maxLogLines || size.bytes+len(line.Message) > store.MaxLog {
 			there, err := t.one(sqlLogHas, func(*row) error { return nil }, l.seq, l.attempt, line.Seq)
 			if err != nil {
 				return err
 			}
-			if there || size.cut {
+			if there {
 				continue
 			}
 			size.cut = true

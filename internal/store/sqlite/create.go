@@ -30,18 +30,9 @@ func (s *Store) Create(ctx context.Context, jobs []store.NewJob) ([]store.Create
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	c := creation{ids: s.ids, jobs: jobs, tags: make([]any, len(jobs)), made: make([]store.Created, len(jobs)), rows: make([]madeRow, len(jobs))}
-	size := 0
-	for i := range jobs {
-		size += jobs[i].Content.Size() + jobOverhead
-		if len(jobs[i].Tags) == 0 {
-			continue
-		}
-		text, err := json.Marshal(jobs[i].Tags)
-		if err != nil {
-			return nil, fmt.Errorf("tags: %w", err)
-		}
-		c.tags[i] = string(text)
+	c, size, err := newCreation(s.ids, jobs)
+	if err != nil {
+		return nil, err
 	}
 	given, err := s.space.take(size)
 	if err != nil {
@@ -70,6 +61,23 @@ type creation struct {
 }
 
 type madeRow struct{ seq, at int64 }
+
+// newCreation makes the creation of jobs, and says how much it writes in bytes.
+func newCreation(ids job.IDs, jobs []store.NewJob) (c creation, size int, err error) {
+	c = creation{ids: ids, jobs: jobs, tags: make([]any, len(jobs)), made: make([]store.Created, len(jobs)), rows: make([]madeRow, len(jobs))}
+	for i := range jobs {
+		size += jobs[i].Content.Size() + jobOverhead
+		if len(jobs[i].Tags) == 0 {
+			continue
+		}
+		text, err := json.Marshal(jobs[i].Tags)
+		if err != nil {
+			return c, 0, fmt.Errorf("tags: %w", err)
+		}
+		c.tags[i] = string(text)
+	}
+	return c, size, nil
+}
 
 func (c *creation) run(t *tx) error {
 	clear(c.made)

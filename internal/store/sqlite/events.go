@@ -303,7 +303,10 @@ func asSet[T comparable](list []T) map[T]bool {
 
 // LastEvent returns the id of the newest event.
 func (s *Store) LastEvent(ctx context.Context) (last int64, err error) {
-	err = s.writer.submit(ctx, 0, func(t *tx) error { last = t.w.state.event; return nil })
+	err = s.readers.use(ctx, func(c *conn) error {
+		_, err := c.one(sqlEventLast, func(r *row) error { last = r.int(0); return nil })
+		return err
+	})
 	return last, err
 }
 
@@ -369,12 +372,18 @@ func (s *Store) Cursor(ctx context.Context, reader string) (after int64, err err
 // HandOver moves a reader on and stores the jobs that it made of the events, in
 // one transaction.
 func (s *Store) HandOver(ctx context.Context, reader string, from, to int64, jobs []store.NewJob) error {
-	c := creation{ids: s.ids, jobs: jobs, tags: make([]any, len(jobs)), made: make([]store.Created, len(jobs)), rows: make([]madeRow, len(jobs))}
-	size := jobOverhead
-	for i := range jobs {
-		size += jobs[i].Content.Size() + jobOverhead
+	c, size, err := newCreation(s.ids, jobs)
+	if err != nil {
+		return err
 	}
-	return s.writer.submit(ctx, size, func(t *tx) error {
+	if len(jobs) > 0 { // a cursor alone fits anywhere
+		given, err := s.space.take(size)
+		if err != nil {
+			return err
+		}
+		defer given()
+	}
+	return s.writer.submit(ctx, size+jobOverhead, func(t *tx) error {
 		now := int64(0)
 		if _, err := t.one(sqlReader, func(r *row) error { now = r.int(0); return nil }, reader); err != nil {
 			return err

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -81,7 +82,9 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 		_, err = t.exec(sqlRevokeKey, k.ID, t.now)
 		return err
 	})
-	if err == nil {
+	// Where nobody knows whether it is written the key is good for nothing either:
+	// that is what was asked for.
+	if err == nil || errors.Is(err, store.ErrUnknown) && !k.Revoked.IsZero() {
 		s.keys.revoked(k)
 	}
 	return err

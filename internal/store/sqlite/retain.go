@@ -105,8 +105,9 @@ type retainStep struct {
 	long  time.Duration
 	from  int64
 	// What the step leaves.
-	to   int64
-	more store.More
+	to      int64
+	more    store.More
+	removed int
 }
 
 // wants reports whether jobs that ended so are the walk's.
@@ -129,7 +130,7 @@ type endedAttempt struct {
 }
 
 func (r *retainStep) run(t *tx) error {
-	r.to, r.more = r.from, true
+	r.to, r.more, r.removed = r.from, true, 0
 	began := time.Now()
 	for looked := 0; looked < retainRows && bool(r.more); looked += retainChunk {
 		rows, err := r.next(t)
@@ -138,7 +139,7 @@ func (r *retainStep) run(t *tx) error {
 		}
 		for _, e := range rows {
 			if r.wants(e) {
-				if time.Since(began) > retainWork { // long payloads take longer
+				if r.removed > 0 && time.Since(began) > retainWork { // long payloads take longer
 					r.more = true // whatever next said
 					return nil
 				}
@@ -146,7 +147,7 @@ func (r *retainStep) run(t *tx) error {
 				if err != nil {
 					return err
 				}
-				if !gone {
+				if r.removed++; !gone {
 					r.more = true
 					return nil
 				}

@@ -133,6 +133,12 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.Create(t.Context(), []store.NewJob{newJob("q")}); !errors.Is(err, store.ErrFull) || !errors.Is(err, store.ErrReserve) {
 		t.Errorf("create: %v, want ErrFull that is ErrReserve", err)
 	}
+	if err := s.HandOver(t.Context(), "reader", 0, 1, []store.NewJob{newJob("q")}); !errors.Is(err, store.ErrReserve) {
+		t.Errorf("deliveries of events: %v, want ErrReserve", err)
+	}
+	if err := s.HandOver(t.Context(), "reader", 0, 1, nil); err != nil {
+		t.Errorf("a cursor alone: %v", err)
+	}
 	if err := s.AddLetter(t.Context(), store.Letter{ID: "l"}); !errors.Is(err, store.ErrFull) {
 		t.Errorf("letter: %v, want ErrFull", err)
 	}

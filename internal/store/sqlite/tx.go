@@ -336,6 +336,9 @@ func (t *tx) undo() {
 	for _, c := range t.claims {
 		c.reset()
 	}
+	for _, c := range t.served { // the last may have got some and is not among the claims yet
+		c.reset()
+	}
 	for _, c := range t.parkings {
 		s.parked.remove(c)
 	}

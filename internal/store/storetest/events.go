@@ -99,7 +99,12 @@ var eventTests = []test{
 		const reader = "subscription one"
 		g := lane.Gate{Kind: lane.QueueGate, Name: "q"}
 		r.must(r.Pause(r.ctx, g, "ops"))
-		r.must(r.HandOver(r.ctx, reader, 0, 1, []store.NewJob{keyed(store.EventQueue+"one", "one/1", 1)}))
+		handed := keyed(store.EventQueue+"one", "one/1", 1)
+		handed.Tags = []string{"a"}
+		r.must(r.HandOver(r.ctx, reader, 0, 1, []store.NewJob{handed}))
+		if got := r.all(store.Filter{Queue: store.EventQueue + "one", Limit: 10}); len(got) != 1 || len(got[0].Tags) != 1 {
+			r.Errorf("what was handed over is %+v", got)
+		}
 		r.refused("twice", r.HandOver(r.ctx, reader, 0, 1, []store.NewJob{newJob("x")}), store.ErrStatus)
 		r.restart(time.Second)
 		r.must(r.Resume(r.ctx, g, "ops"))
