@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ func (l *loader) checkQueues() {
 	for i := range l.sources {
 		if s := &l.sources[i]; s.Type == queueType && s.settings != nil {
 			named(s.origin, "source", s.settings)
+			l.tellUnsafe(s)
 		}
 	}
 	for _, d := range l.allEndpoints() {
@@ -53,6 +55,22 @@ func (l *loader) checkQueues() {
 	}
 	l.checkLetterLoop(ways)
 	l.tellTries(ways)
+}
+
+// tellUnsafe warns of a source that takes a task which must not be repeated: what
+// comes out of a queue is delivered at least once.
+func (l *loader) tellUnsafe(s *sourceEntry) {
+	nodes := items(find(s.node, "tasks"))
+	for i, taken := range textList(s.settings, "tasks") {
+		for _, task := range slices.Sorted(maps.Keys(l.written.Jobs.Tasks)) {
+			name, _, _ := strings.Cut(task, "@")
+			if l.written.Jobs.Tasks[task].Repeat != job.RepeatUnsafe || taken != task && taken != name || i >= len(nodes) {
+				continue
+			}
+			l.warnf(s.file, target(nodes[i]), "the source %q delivers jobs of %s at least once, after a crash or a timeout again, "+
+				"and the task says repeat: unsafe; have a worker claim them, or say that it is safe", s.Name, task)
+		}
+	}
 }
 
 // checkLetterLoop warns of dead letters that go into a queue whose messages can
