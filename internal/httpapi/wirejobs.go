@@ -89,7 +89,7 @@ type Job struct {
 	DeadLetter      bool       `json:"dead_letter"`
 	Reason          *string    `json:"reason" nullable:"true" enum:"exhausted,non_retryable,output_schema,lost,uncertain" doc:"Why it is a dead letter."`
 	Result          Value      `json:"result"`
-	LastError       *Error     `json:"last_error"`
+	LastError       *Error     `json:"last_error" doc:"Of the newest attempt that failed; without its stack where the job is claimed."`
 	Attempts        []Attempt  `json:"attempts,omitzero" nullable:"false" doc:"Where one job was asked for. Numbers grow and may have gaps: of hand-backs of the relay in a row the newest is kept, and its note counts them; a hand-back that lies 100 attempts back is dropped, and of all attempts the newest 1,000 are shown."`
 }
 

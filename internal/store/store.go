@@ -195,6 +195,7 @@ type Claim struct {
 
 // Claimed is a job under a lease.
 type Claimed struct {
+	// Job is the job, without the stack of its last error.
 	Job *job.Job
 	// Lease is the token of every report: opaque text of at most 64 characters.
 	Lease                string

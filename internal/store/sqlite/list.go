@@ -187,6 +187,9 @@ func (l *lister) look(r listed) error {
 		st.apply(j)
 		l.jobs = append(l.jobs, j)
 		l.bytes += j.Content.Size() + len(j.Result)
+		if e := j.LastError; e != nil {
+			l.bytes += len(e.Message) + len(e.Stack)
+		}
 		return nil
 	}, r.seq)
 	return err

@@ -59,6 +59,7 @@ var reportTests = []test{
 		if again.Job.Attempt != 2 || again.Job.Counts.Charged != 1 || !again.Job.RunAt.Equal(due) {
 			r.Errorf("the second attempt: %+v", again.Job)
 		}
+		r.same("its last error, without the stack", &job.Error{Type: rep.Error.Type, Message: rep.Error.Message}, again.Job.LastError)
 		r.say(report(store.Complete, again))
 		j = r.job(c.Job.ID)
 		r.same("the last error stays", rep.Error, j.LastError)
