@@ -327,7 +327,7 @@ func (sh *shell) leverCommand(verb, done, short, long string) *cobra.Command {
 			}
 			var m adminapi.Moved
 			return sh.pulled(c, client, "/v3/"+verb, adminapi.Lever{Name: args[0], By: who()}, &m, func() string {
-				return "the " + strings.Join(m.Moved, " and the ") + " " + args[0] + " " + done
+				return done + " the " + strings.Join(m.Moved, " and the ") + " " + args[0]
 			})
 		},
 	}

@@ -62,7 +62,7 @@ func TestPause(t *testing.T) {
 	ep := newEndpoint(t)
 	s.write(oneEndpoint(ep))
 	p := s.start()
-	if out := s.must(0, "pause", "web"); out != "web paused\n" {
+	if out := s.must(0, "pause", "web"); out != "paused the source web\n" {
 		t.Errorf("pause says %q", out)
 	}
 	if a := send(s.url(), "m1"); a.code != http.StatusServiceUnavailable || a.retryAfter == "" || ep.tries("m1") != 0 {

@@ -160,3 +160,26 @@ func BenchmarkSetReady(b *testing.B) {
 		board.SetReady(ID(100+i%30_000), 10, epoch.Add(time.Hour+time.Duration(i)*time.Microsecond))
 	}
 }
+
+// After a probe has failed, a plan asks once for each endpoint whether another task
+// has something due, however many lanes of the avoided one it meets.
+func TestAvoidingLooksOnce(t *testing.T) {
+	const lanes = 2000
+	b := NewBoard()
+	now := time.UnixMilli(1_000_000)
+	for i := range lanes {
+		b.Add(ID(i+1), Key{Queue: "q", Task: "a", Version: "1", Endpoint: "e", Priority: i})
+		b.SetReady(ID(i+1), 5, now)
+	}
+	b.Add(lanes+1, Key{Queue: "elsewhere", Task: "b", Version: "1", Endpoint: "e"})
+	b.SetReady(lanes+1, 1, now)
+	b.Set(Gate{EndpointGate, "e"}, Terms{Most: 1, Avoid: Task{"a", "1"}, AvoidUntil: now.Add(5 * time.Second)})
+	var plan []Take
+	steps := b.count(func() { plan = b.Plan(now, Want{Queues: []string{"q"}, Max: 10}) })
+	if len(plan) != 0 {
+		t.Errorf("the avoided task gets %v", plan)
+	}
+	if most := 100 * lanes; steps > most { // a heap of so many, and not lanes times lanes
+		t.Errorf("%d looks at %d lanes, want at most %d", steps, lanes, most)
+	}
+}

@@ -27,6 +27,10 @@ type gate struct {
 	// planned is how many jobs the plan took through it, of lanes as many as heads.
 	planned, heads int
 	plan           int64
+	// another says that a task which is not avoided has a job that is due, in the
+	// plan that looked last.
+	looked  int64
+	another bool
 }
 
 // next is when the terms change by themselves; zero for never.
@@ -61,11 +65,20 @@ func (g *gate) took(plan int64, n int) {
 	}
 }
 
-// avoids reports whether a lane behind the gate stays where it is for another.
+// avoids reports whether a lane behind the gate stays where it is for another. All
+// lanes of the task do or none, as long as the plan lasts: one look is enough.
 func (b *Board) avoids(g *gate, l *line) bool {
 	if g.Avoid == (Task{}) || g.Avoid.Name != l.key.Task || g.Avoid.Version != l.key.Version {
 		return false
 	}
+	if g.looked != b.plans {
+		g.looked, g.another = b.plans, b.another(g)
+	}
+	return g.another
+}
+
+// another reports whether a task that the gate does not avoid has a job that is due.
+func (b *Board) another(g *gate) bool {
 	for _, other := range g.lines {
 		b.steps++
 		if k := other.key; other.n > 0 && !other.head.After(b.now) && !other.group.queue.gate.Shut &&
