@@ -3,7 +3,6 @@ package schema
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -18,29 +17,17 @@ const textName = "schema-text:///schema"
 // and to the meta-schemas of the drafts, and to nothing else. The text is a JSON
 // value whose size the caller has bounded.
 func Compile(text []byte) (*Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return nil, errors.New(oneLine(err))
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat()
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(textName, doc); err != nil {
-		return nil, errors.New(oneLine(err))
-	}
-	compiled, err := c.Compile(textName)
-	if err != nil {
-		return nil, errors.New(oneLine(err))
-	}
-	return &Schema{file: "the schema", schema: compiled}, nil
+	return newSchema("the schema", textName, func() jsonschema.URLLoader { return onlyText(text) })
 }
 
-// noLoader finds nothing.
-type noLoader struct{}
+// onlyText is a schema's text, and finds nothing else.
+type onlyText []byte
 
-func (noLoader) Load(ref string) (any, error) {
-	return nil, fmt.Errorf("it refers to %.200s; a schema may refer to its own parts only", ref)
+func (t onlyText) Load(ref string) (any, error) {
+	if ref != textName {
+		return nil, fmt.Errorf("it refers to %.200s; a schema may refer to its own parts only", ref)
+	}
+	return jsonschema.UnmarshalJSON(bytes.NewReader(t))
 }
 
 // Check checks a JSON value, as Apply does a body.

@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -34,8 +35,27 @@ const (
 
 // Schema is a loaded schema. Safe for concurrent use.
 type Schema struct {
-	file   string
-	schema *jsonschema.Schema
+	file string
+	pool sync.Pool // of *checker
+}
+
+// newSchema compiles the schema of the name, once now, and again where several are
+// checked at once: loader gives the same texts each time.
+func newSchema(file, name string, loader func() jsonschema.URLLoader) (*Schema, error) {
+	first, err := compile(loader(), name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schema{file: file}
+	s.pool.New = func() any {
+		c, err := compile(loader(), name)
+		if err != nil { // it was compiled before, of the same texts
+			return nil
+		}
+		return c
+	}
+	s.pool.Put(first)
+	return s, nil
 }
 
 // Load reads and compiles the schema in a file. An error names the file and
@@ -46,16 +66,14 @@ func Load(file string) (*Schema, error) {
 		return nil, fmt.Errorf("schema %s: %w", file, err)
 	}
 	defer root.Close()
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat()
-	c.UseLoader(&loader{root: root})
+	files := &loader{root: root, texts: map[string][]byte{}}
 	start := url.URL{Scheme: scheme, Path: "/" + filepath.Base(file)}
-	compiled, err := c.Compile(start.String())
+	s, err := newSchema(file, start.String(), func() jsonschema.URLLoader { return files })
 	if err != nil {
-		return nil, fmt.Errorf("schema %s: %s", file, oneLine(err))
+		return nil, fmt.Errorf("schema %s: %w", file, err)
 	}
-	return &Schema{file: file, schema: compiled}, nil
+	files.root = nil
+	return s, nil
 }
 
 // oneLine is the library's text, which has a line for each mistake, on one
@@ -68,14 +86,29 @@ func oneLine(err error) string {
 // scheme is the scheme of the URLs that stand for the folder's files.
 const scheme = "schema-folder"
 
-// loader reads the files of one folder tree.
+// loader reads the files of one folder tree, each once: later it has what they were.
 type loader struct {
-	root  *os.Root
-	files int
+	root  *os.Root // nil once all were read
+	texts map[string][]byte
 }
 
 // Load reads the file that a URL names.
 func (l *loader) Load(ref string) (any, error) {
+	text, there := l.texts[ref]
+	if !there {
+		if l.root == nil {
+			return nil, errors.New("it was not read when the schema was loaded")
+		}
+		var err error
+		if text, err = l.read(ref); err != nil {
+			return nil, err
+		}
+		l.texts[ref] = text
+	}
+	return jsonschema.UnmarshalJSON(bytes.NewReader(text))
+}
+
+func (l *loader) read(ref string) ([]byte, error) {
 	u, err := url.Parse(ref)
 	if err != nil {
 		return nil, err
@@ -83,7 +116,7 @@ func (l *loader) Load(ref string) (any, error) {
 	if u.Scheme != scheme || u.Host != "" {
 		return nil, errors.New("only files in the schema's own folder can be referred to; put a copy there and refer to it by its path (an absolute $id makes paths relative to itself: remove it)")
 	}
-	if l.files++; l.files > MaxFiles {
+	if len(l.texts) == MaxFiles {
 		return nil, fmt.Errorf("the schema refers to more than %d files", MaxFiles)
 	}
 	// Not to wait for the writer of a named pipe.
@@ -104,5 +137,5 @@ func (l *loader) Load(ref string) (any, error) {
 	if len(text) > MaxFile {
 		return nil, fmt.Errorf("the file has more than %d bytes", MaxFile)
 	}
-	return jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	return text, nil
 }

@@ -73,28 +73,31 @@ func (s *Schema) Apply(_ context.Context, m *message.Message) (*message.Message,
 	case err != nil:
 		return nil, err
 	}
-	if at := outOfRange(v, nil, nil); len(at) > 0 {
-		slices.Sort(at)
-		return nil, s.refuse([]Violation{{Pointer: at[0], Message: fmt.Sprintf("the number's exponent is past %d", maxExponent)}}, 1)
+	var w walk
+	if w.look(v, nil); len(w.outOfRange) > 0 {
+		slices.Sort(w.outOfRange)
+		return nil, s.refuse([]Violation{{Pointer: w.outOfRange[0], Message: fmt.Sprintf("the number's exponent is past %d", maxExponent)}}, 1)
 	}
-	return m, s.check(v)
+	return m, s.check(v, w.values)
 }
 
 func (s *Schema) refuse(vs []Violation, total int) error {
 	return &Error{File: s.file, Violations: vs, Total: total}
 }
 
-// check validates a value. A panic of the library is an error: a message must
-// not be able to take the relay down.
-func (s *Schema) check(v any) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("schema %s: the check failed: %.200s", s.file, fmt.Sprint(r))
-		}
-	}()
-	err = s.schema.Validate(v)
+// check validates a value of so many values.
+func (s *Schema) check(v any, values int) error {
+	c, ok := s.pool.Get().(*checker)
+	if !ok {
+		return fmt.Errorf("schema %s can't be compiled again", s.file)
+	}
+	defer s.pool.Put(c)
+	err := c.validate(v, values)
 	var verr *jsonschema.ValidationError
 	if !errors.As(err, &verr) {
+		if err != nil {
+			err = fmt.Errorf("schema %s: %w", s.file, err)
+		}
 		return err
 	}
 	e := &Error{File: s.file}
@@ -170,25 +173,29 @@ func pointer(path []string) string {
 // ends at 308.
 const maxExponent = 1000
 
-// outOfRange adds the pointers of numbers whose exponent is too large to found,
-// in no order.
-func outOfRange(v any, path, found []string) []string {
+// walk is a look at a body before it is checked.
+type walk struct {
+	values     int
+	outOfRange []string // pointers of numbers whose exponent is too large, in no order
+}
+
+func (w *walk) look(v any, path []string) {
+	w.values++
 	switch v := v.(type) {
 	case json.Number:
 		if i := strings.IndexAny(string(v), "eE"); i >= 0 {
 			n, err := strconv.Atoi(string(v[i+1:]))
 			if err != nil || n > maxExponent || n < -maxExponent {
-				return append(found, bounded(pointer(path)))
+				w.outOfRange = append(w.outOfRange, bounded(pointer(path)))
 			}
 		}
 	case []any:
 		for i, x := range v {
-			found = outOfRange(x, append(path, strconv.Itoa(i)), found)
+			w.look(x, append(path, strconv.Itoa(i)))
 		}
 	case map[string]any:
 		for name, x := range v {
-			found = outOfRange(x, append(path, name), found)
+			w.look(x, append(path, name))
 		}
 	}
-	return found
 }
