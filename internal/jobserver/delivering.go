@@ -80,13 +80,19 @@ func (p *pump) one(ctx context.Context, c *store.Claimed) error {
 	case d.To != "" && !slices.Contains(p.sub.To, d.To):
 		r.Type, r.Failure.Permanent = store.Fail, true
 		r.Error = &job.Error{Type: "no_destination", Message: fmt.Sprintf("the subscription does not send to %q any more", d.To)}
+	case p.disabled(): // since it was claimed
+		r.Type, r.After = store.Release, time.Second
 	default:
 		d.Message = m
 		v := p.deliver(ctx, c, d)
 		sayVerdict(&r, v)
 		if v.How == Gone {
-			if err := p.server.gone(context.WithoutCancel(ctx), p.sub.name, v.Error); err != nil {
+			disabled, err := p.server.gone(context.WithoutCancel(ctx), p.sub.name, v.Error)
+			if err != nil {
 				return err
+			}
+			if disabled { // it waits with what there still is to deliver
+				r = store.Report{Type: store.Release, Lease: c.Lease, After: time.Second}
 			}
 		}
 	}
@@ -95,6 +101,12 @@ func (p *pump) one(ctx context.Context, c *store.Claimed) error {
 	defer stop()
 	_, err = p.server.reportOwn(end, r)
 	return err
+}
+
+// disabled reports whether the subscription is by now.
+func (p *pump) disabled() bool {
+	sub := p.server.settings.Load().subs[p.sub.name]
+	return sub != nil && sub.Disabled != ""
 }
 
 // deliver makes a delivery while its lease is kept alive, within its timeout.
@@ -162,24 +174,25 @@ func sayVerdict(r *store.Report, v Verdict) {
 
 // gone disables a subscription whose other side wants nothing any more. What it
 // still has to deliver stays where it is, until ResumeSubscription or
-// RemoveSubscription.
-func (s *Server) gone(ctx context.Context, name, why string) error {
+// RemoveSubscription. The configuration's own is not disabled: what it says is what a
+// person reads there.
+func (s *Server) gone(ctx context.Context, name, why string) (disabled bool, err error) {
 	why = strings.TrimSpace("the other side answered that it is gone. " + why)
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	d, there := s.defined.subs[name]
 	if !there || d.value.Disabled != "" {
-		return nil // the configuration's own is what a person reads there
+		return there, nil
 	}
 	d.value.Disabled = why
 	next, err := keep(ctx, s.store, store.SubscriptionDefinition, name, d.UpdatedBy, d.value)
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.defined.subs = with(s.defined.subs, name, next)
 	if err := s.store.TellGone(ctx, name, why); err != nil {
-		return err
+		return false, err
 	}
 	s.log.Error("a subscription was disabled: its other side is gone", "subscription", name, "why", why)
-	return s.changed(ctx)
+	return true, s.changed(ctx)
 }
