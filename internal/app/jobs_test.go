@@ -740,3 +740,19 @@ func TestStatusShowsOpenCircuits(t *testing.T) {
 	}
 	eventually(t, "the log tells of it", func() bool { return w.told(`"WARN"`, `"a circuit opened"`, `"endpoint":"far"`) })
 }
+
+// What waits for a subscription that is there is nobody's to hear of; what waits for
+// one that is gone waits for no source.
+func TestDeliveriesOfEventsWaitForTheirSubscription(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, `{ queues: { q: {} }, subscriptions: [ { name: here, events: [job.failed], to: [ep] } ] }`))
+	a := w.start()
+	a.tellLeft(a.engine.Config(), map[string]int64{"relay:events:here": 2, "relay:events:gone": 1})
+	eventually(t, "the one that is gone is told", func() bool {
+		return w.told("deliveries of events wait for a subscription", `"subscription":"gone"`, `"deliveries":1`)
+	})
+	if w.told(`"subscription":"here"`) || w.told("stored messages wait for a source") {
+		t.Error("more is told")
+	}
+	a.end()
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlhq/pawl/internal/core/circuit"
 	"github.com/pawlhq/pawl/internal/core/job"
 	"github.com/pawlhq/pawl/internal/core/lane"
+	"github.com/pawlhq/pawl/internal/store"
 	"github.com/pawlhq/pawl/internal/telemetry"
 )
 
@@ -28,6 +29,13 @@ func (a *App) tellLeft(c *config.Config, waiting map[string]int64) {
 		if !own {
 			a.log.Warn("jobs wait in a queue that neither jobs.queues nor the API names: nobody can work them until one does",
 				"queue", queue, "jobs", waiting[queue])
+			continue
+		}
+		if sub, events := strings.CutPrefix(queue, store.EventQueue); events {
+			if !a.jobs.server.HasSubscription(sub) {
+				a.log.Warn("deliveries of events wait for a subscription that is not there any more: they are kept, and made once one has that name",
+					"subscription", sub, "queue", queue, "deliveries", waiting[queue])
+			}
 			continue
 		}
 		if _, there := c.Source(name); !there {

@@ -310,6 +310,9 @@ func (p Principal) seesSubscription(s Subscription) bool {
 	return len(s.Queues) > 0 && !slices.ContainsFunc(s.Queues, func(q string) bool { return !p.Sees(q) })
 }
 
+// HasSubscription reports whether there is one of the name, disabled or not.
+func (s *Server) HasSubscription(name string) bool { return s.settings.Load().subs[name] != nil }
+
 // Subscription returns one. store.ErrNotFound, as an *UnknownError.
 func (s *Server) Subscription(ctx context.Context, by Principal, name string) (SubscriptionState, error) {
 	all, err := s.Subscriptions(ctx, by)

@@ -30,6 +30,7 @@ type space struct {
 	inside  func() (has, error)
 	log     *slog.Logger
 	told    atomic.Bool // that something was refused, and not yet that there is room again
+	full    atomic.Bool // that the newest write did not fit
 	began   time.Time
 	// looked is when the disk was looked at last, since began; over what was
 	// free then over the reserve, in bytes.
@@ -101,7 +102,19 @@ func (s *space) take(bytes int) (given func(), err error) {
 }
 
 // wrote counts a commit with contents of so many bytes.
-func (s *space) wrote(bytes int) { s.written.Add(int64(bytes)*spaceTimes + spaceCommit) }
+func (s *space) wrote(bytes int) {
+	s.written.Add(int64(bytes)*spaceTimes + spaceCommit)
+	if s.full.CompareAndSwap(true, false) {
+		s.log.Info("the job store can be written again")
+	}
+}
+
+// refused notes that a commit did not fit on the disk.
+func (s *space) refused() {
+	if s.full.CompareAndSwap(false, true) {
+		s.log.Error("the disk of the job store is full: claims and reports are refused too", "folder", s.folder)
+	}
+}
 
 // room asks the disk at most once a second, or a little more often where it
 // seems used up, in the caller's goroutine: a create asks before it is handed to
@@ -151,8 +164,11 @@ func (s *space) look() {
 	}
 }
 
-// err says that less than the reserve is left.
+// err says that less than the reserve is left, or nothing.
 func (s *space) err() error {
+	if s.full.Load() {
+		return fmt.Errorf("%w: the disk of %s is full, and claims and reports are refused too", store.ErrFull, s.folder)
+	}
 	return fmt.Errorf("%w: less than %d MiB would stay free where %s is", store.ErrReserve, s.reserve>>20, s.folder)
 }
 

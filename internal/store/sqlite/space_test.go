@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/store"
+	"github.com/pawlhq/pawl/internal/store/sqlite/faultvfs"
 )
 
 func TestSpaceIsAskedOnceASecond(t *testing.T) {
@@ -159,6 +160,41 @@ func TestFullDisk(t *testing.T) {
 	put(t, s, newJob("q"))
 	if err := s.Ready(t.Context()); err != nil {
 		t.Errorf("ready with space again: %v", err)
+	}
+}
+
+// A disk on which nothing fits is worse than one whose reserve is used: the store is
+// not ready then, until a write goes well again.
+func TestNothingFits(t *testing.T) {
+	f := faultvfs.New(t.Name())
+	t.Cleanup(f.Close)
+	free := int64(1 << 40)
+	var log strings.Builder
+	s := testStore(t, Options{VFS: f.Name(), Free: func(string) (int64, error) { return free, nil }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	id := put(t, s, newJob("q"))[0]
+	free = 0
+	s.space.look()
+	if err := s.Ready(t.Context()); !errors.Is(err, store.ErrReserve) {
+		t.Errorf("with the reserve: %v", err)
+	}
+	f.Arm(faultvfs.Fault{Op: faultvfs.Write, On: faultvfs.WAL, Code: faultvfs.Full})
+	for range 2 {
+		if _, err := s.Cancel(t.Context(), id, "ops"); !errors.Is(err, store.ErrFull) {
+			t.Errorf("a cancel: %v", err)
+		}
+	}
+	f.Clear()
+	if err := s.Ready(t.Context()); !errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrReserve) {
+		t.Errorf("with nothing left: %v", err)
+	}
+	if _, err := s.Cancel(t.Context(), id, "ops"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Ready(t.Context()); !errors.Is(err, store.ErrReserve) {
+		t.Errorf("with the reserve again: %v", err)
+	}
+	if n := strings.Count(log.String(), "claims and reports are refused too"); n != 1 || !strings.Contains(log.String(), "can be written again") {
+		t.Errorf("told %d times:\n%s", n, &log)
 	}
 }
 

@@ -292,6 +292,9 @@ func (w *writer) alone() {
 // that it served.
 func (w *writer) answer(calls []*call) {
 	t := &w.tx
+	if t.end == endRefused && faultOf(t.failed) == faultOfSpace {
+		w.store.space.refused()
+	}
 	// Of claims that wait, those are ended that were served; those whose fate is
 	// not known; and those that a transaction of their own could not serve, for
 	// waiting on they would fail again and again.
