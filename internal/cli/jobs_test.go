@@ -266,6 +266,8 @@ func TestJobsUsage(t *testing.T) {
 		{"explain ledger --queue emails", "go with --task"},
 		{"explain", "name one destination, or a --task"},
 		{"explain ledger --task charge", "name one destination, or a --task"},
+		{"jobs create --queue emails --queue other --task t", "it is there twice; say it once"},
+		{"replay create --action delete --queue a --queue b", "it is there twice; say it once"},
 		{"replay create --action delete", "pawl: choose jobs by --queue, --task, --endpoint, --status, --reason, --tag, --since, --before, or --all"},
 		{"replay create --preview", "or --all"},
 		{"replay create --all --queue emails", "pawl: --all goes with no other choice"},

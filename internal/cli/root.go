@@ -128,6 +128,11 @@ func (sh *shell) talks(c *cobra.Command) *cobra.Command {
 // note makes every command refuse blank arguments and flags, and note that it
 // began: whatever failed before was in how it was called.
 func (sh *shell) note(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if kind := f.Value.Type(); kind == "string" || kind == "int" || kind == "float64" {
+			f.Value = &once{Value: f.Value}
+		}
+	})
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if err := noBlanks(c, args); err != nil {
@@ -140,6 +145,21 @@ func (sh *shell) note(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		sh.note(sub)
 	}
+}
+
+// once is a flag of one value: said twice, the first would be left out in silence.
+type once struct {
+	pflag.Value
+	said bool
+}
+
+// Set takes the value of the flag, once.
+func (o *once) Set(s string) error {
+	if o.said {
+		return errors.New("it is there twice; say it once")
+	}
+	o.said = true
+	return o.Value.Set(s)
 }
 
 // noBlanks refuses arguments and values of flags that hold nothing. Most often
