@@ -117,7 +117,9 @@ func (p *pump) deliver(ctx context.Context, c *store.Claimed, d Delivery) Verdic
 	return p.server.deliver.DeliverEvent(ctx, d)
 }
 
-// reportOwn reports on a lease of the server's own workers.
+// reportOwn reports on the delivery of an event. It counts as that, and as no attempt
+// of a job: nobody made it, and a far side that is away must not look like workers
+// that fail.
 func (s *Server) reportOwn(ctx context.Context, r store.Report) (store.AnswerStatus, error) {
 	switch r.Type {
 	case store.Complete:
@@ -126,7 +128,7 @@ func (s *Server) reportOwn(ctx context.Context, r store.Report) (store.AnswerSta
 		s.totals.undelivered.Add(1)
 	default:
 	}
-	return messages{s}.report(ctx, r)
+	return s.reportOne(ctx, r)
 }
 
 // keepAlive lengthens a lease at a third of its length, until it is told to stop.

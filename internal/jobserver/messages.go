@@ -259,15 +259,22 @@ func (m messages) Settle(ctx context.Context, lease string, e connector.Ending) 
 	return nil
 }
 
-// report hands one report to the store.
+// report hands one report to the store, and counts it.
 func (m messages) report(ctx context.Context, r store.Report) (store.AnswerStatus, error) {
+	status, err := m.s.reportOne(ctx, r)
+	if err == nil {
+		m.s.totals.answered(r.Type, status)
+	}
+	return status, err
+}
+
+func (s *Server) reportOne(ctx context.Context, r store.Report) (store.AnswerStatus, error) {
 	if wrong := prepare(&r); wrong != "" {
 		return "", errors.New(wrong)
 	}
-	answers, err := m.s.store.Report(ctx, []store.Report{r})
+	answers, err := s.store.Report(ctx, []store.Report{r})
 	if err != nil {
 		return "", err
 	}
-	m.s.totals.answered(r.Type, answers[0].Status)
 	return answers[0].Status, nil
 }

@@ -262,6 +262,9 @@ func TestGoneDisables(t *testing.T) {
 	if state, err := s.Subscription(t.Context(), ops, "hook"); err != nil || state.Deliveries.Failed != 0 || state.Deliveries.Succeeded != 3 {
 		t.Errorf("%+v, %v", state.Deliveries, err)
 	}
+	if n := s.Totals(); n.Succeeded+n.Failed+n.Released != 0 || n.Delivered != 3 {
+		t.Errorf("deliveries count as attempts of jobs: %+v", n)
+	}
 	if _, err := s.ResumeSubscription(t.Context(), ops, "nothing"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
