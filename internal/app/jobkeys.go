@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/config"
 	"github.com/pawlhq/pawl/internal/jobserver"
+	"github.com/pawlhq/pawl/internal/store"
 )
 
 // checkKey says why nobody could call the job API of a configuration, or not with
@@ -67,12 +68,14 @@ func (a *App) firstKey(ctx context.Context, c *config.Config) error {
 	if !c.Jobs.AdminKey.Empty() || !c.Jobs.Local() {
 		return a.jobs.storeKey(ctx, c)
 	}
-	keys := a.jobs.store
+	keys, file := a.jobs.store, a.state.Path(keyFile)
+	if err := sameStore(ctx, keys, file, c.Jobs.File); err != nil {
+		return err
+	}
 	secret, err := jobserver.FirstKey(ctx, keys, keys.Now())
 	if err != nil || secret == "" {
 		return err
 	}
-	file := a.state.Path(keyFile)
 	where := fmt.Sprintf("It is in %s too, which only this user can read", file)
 	kept := writeKey(file, secret)
 	if kept != nil {
@@ -85,6 +88,20 @@ func (a *App) firstKey(ctx context.Context, c *config.Config) error {
 		return nil // nobody may be there to read, but the file is
 	}
 	return err
+}
+
+// sameStore refuses a store that has no key beside a file with the first key of one:
+// a store that lost its newest part, with the file that it lay in, looks new.
+func sameStore(ctx context.Context, keys store.Keys, file, path string) error {
+	if !fileThere(file) {
+		return nil
+	}
+	all, err := keys.Keys(ctx)
+	if err != nil || len(all) > 0 {
+		return err
+	}
+	return fmt.Errorf("jobs: %s has the first API key of a job store, and the one in %s has no key at all: was %s-wal taken away, or another store put there? "+
+		"Put back what was there; where a new store is meant, move %s away", file, path, path, file)
 }
 
 // writeKey writes a key to a file that only its owner reads, whole or not at all.

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -243,6 +244,33 @@ func TestFirstKey(t *testing.T) {
 	}
 	if fileThere(filepath.Join(w.folder, "state", "pawl.key")) {
 		t.Error("the second start wrote a key")
+	}
+	a.end()
+}
+
+// A store that lost what was newest in it looks new, and is not taken for one: the
+// key that there is would be overwritten, and nobody told of the jobs that are gone.
+func TestAStoreWithoutItsKeysIsNotNew(t *testing.T) {
+	ep, w := newEndpoint(t), newWorld(t)
+	w.write(w.jobsConf(ep.URL, "{ queues: { q: {} } }"))
+	a := w.start()
+	key := w.key()
+	a.end()
+	for _, name := range []string{"pawl.db", "pawl.db-wal"} {
+		if err := os.Remove(filepath.Join(w.folder, "state", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := New(w.options()); err == nil || !strings.Contains(err.Error(), "pawl.db-wal taken away") {
+		t.Errorf("it starts: %v", err)
+	}
+	if w.key() != key {
+		t.Error("the key is another")
+	}
+	must(t, os.Remove(filepath.Join(w.folder, "state", "pawl.key")))
+	a = w.start()
+	if w.key() == key {
+		t.Error("the new store has the old key")
 	}
 	a.end()
 }
