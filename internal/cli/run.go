@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,6 +49,7 @@ func (sh *shell) run(ctx context.Context, watch bool, adjust func(*app.Options))
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	tuneMemory()
+	began := time.Now() // before the load: what changes from now on is not missed
 	options := app.Options{
 		Load:     func() (*config.Config, *config.Report) { return app.Load(sh.paths, sh.kinds) },
 		Registry: sh.kinds, Stderr: sh.err, Version: version(), Revision: revision(),
@@ -77,7 +79,7 @@ func (sh *shell) run(ctx context.Context, watch bool, adjust func(*app.Options))
 		}
 	})
 	if watch {
-		background.Go(func() { watchFiles(ctx, a, sh.err, reload) })
+		background.Go(func() { watchFiles(ctx, a, began, sh.err, reload) })
 	}
 	if err := a.Run(ctx); err != nil {
 		return fmt.Errorf("stopped: %w", err)

@@ -25,8 +25,9 @@ const (
 	pollTime = 5 * time.Second
 )
 
-// watchFiles calls reload when a file of the configuration has changed.
-func watchFiles(ctx context.Context, a *app.App, errOut io.Writer, reload func()) {
+// watchFiles calls reload when a file of the configuration has changed since it was
+// loaded, no earlier than the time.
+func watchFiles(ctx context.Context, a *app.App, loaded time.Time, errOut io.Writer, reload func()) {
 	var told <-chan fsnotify.Event
 	var troubles <-chan error
 	w, err := fsnotify.NewWatcher()
@@ -45,7 +46,7 @@ func watchFiles(ctx context.Context, a *app.App, errOut io.Writer, reload func()
 			}
 		}
 		now := stamp(files)
-		if seen != "" && now != seen {
+		if seen == "" && changedSince(files, loaded) || seen != "" && now != seen {
 			reload()
 			now = stamp(a.Files())
 		}
@@ -80,6 +81,36 @@ func watchFiles(ctx context.Context, a *app.App, errOut io.Writer, reload func()
 	}
 }
 
+// mtimeTick is how far a file's time may lie behind the clock: systems stamp files by
+// one that ticks.
+const mtimeTick = 20 * time.Millisecond
+
+// changedSince reports whether a file, or a YAML file beside one, may have changed
+// since the time.
+func changedSince(files []string, t time.Time) bool {
+	for _, f := range files {
+		if info, err := os.Stat(f); err != nil || info.ModTime().After(t.Add(-mtimeTick)) {
+			return true
+		}
+		entries, err := os.ReadDir(filepath.Dir(f)) // a folder that is gone has none
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if info, err := e.Info(); isYAML(e.Name()) && err == nil && info.ModTime().After(t.Add(-mtimeTick)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isYAML reports whether a file's name is one that a configuration's may have.
+func isYAML(name string) bool {
+	ext := filepath.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
+}
+
 // stamp sums up the files' sizes and times of change, and which YAML files
 // stand beside them: a new one may belong to the configuration.
 func stamp(files []string) string {
@@ -99,7 +130,7 @@ func stamp(files []string) string {
 			continue
 		}
 		for _, e := range entries {
-			if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
+			if isYAML(e.Name()) {
 				fmt.Fprintf(&b, "%s\n", filepath.Join(folder, e.Name()))
 			}
 		}
