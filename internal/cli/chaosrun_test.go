@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -235,7 +236,8 @@ func TestChaosOfAHedgedGroup(t *testing.T) {
 	if r.Messages != (chaos.Messages{Sent: 20, Delivered: 20}) || len(r.By) != 1 || r.By[0].Name != "west" {
 		t.Errorf("%+v by %v", r.Messages, r.By)
 	}
-	if len(r.Hedges) != 1 || r.Hedges[0].Name != "hedge" || r.Hedges[0].Count < 5 {
+	// On a busy machine a first attempt at west may take longer than the hedge waits, and win all the same.
+	if i := slices.IndexFunc(r.Hedges, func(h chaos.Count) bool { return h.Name == "hedge" }); i < 0 || r.Hedges[i].Count < 5 {
 		t.Errorf("races: %v", r.Hedges)
 	}
 	for _, e := range r.At {

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,12 +219,12 @@ func TestJobsWatchOutlastsARestart(t *testing.T) {
 		func(w http.ResponseWriter) { panic(http.ErrAbortHandler) },
 		func(w http.ResponseWriter) { writeJob(w, "succeeded") },
 	}
-	n := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { n++; answers[n-1](w) }))
+	var n atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answers[n.Add(1)-1](w) }))
 	t.Cleanup(server.Close)
 	code, out, errOut := call(t, "", "jobs", "watch", "job_1", "--server", server.URL, "--key-file", keyIn(t, "pawl_x"))
-	if code != exitDone || n != len(answers) || strings.Count(errOut, "trying again") != 1 || !strings.Contains(out, "succeeded") {
-		t.Errorf("exit %d after %d answers: %s%s", code, n, out, errOut)
+	if code != exitDone || int(n.Load()) != len(answers) || strings.Count(errOut, "trying again") != 1 || !strings.Contains(out, "succeeded") {
+		t.Errorf("exit %d after %d answers: %s%s", code, n.Load(), out, errOut)
 	}
 }
 
